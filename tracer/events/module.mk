@@ -1,0 +1,2 @@
+LIBS += libevents
+libevents_SRCS := tracer/events/events.c

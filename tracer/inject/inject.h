@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside libwaylay.so: what the wrappers of CUDA, libfabric and NVTX share. Nothing here may take a
+ * lock of the job's, call malloc on the event path, raise a signal, change errno, or touch a caller's
+ * pointer before the real call has succeeded. On any doubt the call passes through.
+ */
+#ifndef WAYLAY_TRACER_INJECT_H
+#define WAYLAY_TRACER_INJECT_H
+
+#include "tracer/spool/spool.h"
+
+#define WL_EXPORT __attribute__((visibility("default")))
+
+/* --- settings (settings.c) ------------------------------------------------------------------------ */
+
+enum wl_stack_mode { WL_STACK_NONE, WL_STACK_SYNC, WL_STACK_ALL };
+
+/* Read once in the constructor from WAYLAY_* variables. One row of settings.def is one variable, one
+ * option of `waylay run`, one line of --help and of the man page. */
+struct wl_settings {
+	bool enabled;		   /* false: pass everything through (bad settings, WAYLAY=0, setuid) */
+	const char *directory;	   /* WAYLAY_DIR */
+	const char *run;	   /* WAYLAY_RUN */
+	uint64_t max_bytes;	   /* WAYLAY_MAX_BYTES */
+	const char *clock;	   /* WAYLAY_CLOCK */
+	enum wl_stack_mode stacks; /* WAYLAY_STACK */
+	unsigned stack_depth;	   /* WAYLAY_STACK_DEPTH */
+	bool cuda, ofi, nvtx;	   /* WAYLAY_CUDA, WAYLAY_OFI, WAYLAY_NVTX */
+	bool ofi_layers;	   /* WAYLAY_OFI_LAYERS */
+	bool flight_recorder;	   /* WAYLAY_FLIGHT_RECORDER */
+	bool thread;		   /* WAYLAY_THREAD */
+};
+extern struct wl_settings wl_settings;
+
+/* --- life (init.c) -------------------------------------------------------------------------------- */
+
+/*
+ * To be called when the job meets its first CUDA or fabric object (cuInit, fi_fabric, ...), before the
+ * first event: opens the spool and starts the housekeeping thread. Idempotent, lock-free, callable from
+ * any thread; after a fork the child calls it again by way of its first event. `why` is "cuda" or "ofi".
+ */
+void wl_recording_begin(const char *why);
+
+/* True when events are to be recorded: one load. Wrappers test it first and pass through otherwise. */
+extern bool wl_recording;
+
+/* Depth of wrapped calls, apart for CUDA and libfabric, so that a provider's CUDA copies inside an fi_
+ * call are seen. Initial-exec. */
+struct wl_depth {
+	uint16_t cuda, ofi;
+};
+extern __thread struct wl_depth wl_depth __attribute__((tls_model("initial-exec")));
+
+static inline uint32_t wl_flags_here(void)
+{
+	return wl_depth.ofi ? WL_FLAG_IN_PROVIDER : 0;
+}
+
+/* Debug line to the standard error of the job's start, only with WAYLAY_DEBUG=1. Async-signal-safe. */
+void wl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The one line that a bare preload may print: settings that cannot be used. */
+void wl_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* --- stacks (stack.c, python.c) ------------------------------------------------------------------- */
+
+enum wl_stack_for { WL_STACK_FOR_SYNC, WL_STACK_FOR_REGISTRATION, WL_STACK_FOR_OTHER };
+
+/* Captures and interns the caller's stack (Python frames first, then native ones, ours left out);
+ * 0 when settings say none for this use. Never takes the GIL, never calls malloc. */
+uint32_t wl_stack(enum wl_stack_for use);
+
+/* --- names ---------------------------------------------------------------------------------------- */
+
+/* A constant name interned once a process: each use has one static struct. */
+struct wl_name {
+	const char *text;
+	_Atomic uint64_t cached; /* spool_generation() << 32 | id */
+};
+static inline uint32_t wl_name_id(struct wl_name *name)
+{
+	uint64_t cached = atomic_load_explicit(&name->cached, memory_order_relaxed);
+	uint32_t generation = spool_generation();
+
+	if (__builtin_expect(cached >> 32 == generation && generation, 1))
+		return (uint32_t)cached;
+	uint32_t id = spool_intern_string(name->text, strlen(name->text));
+	atomic_store_explicit(&name->cached, (uint64_t)generation << 32 | id, memory_order_relaxed);
+	return id;
+}
+
+/* --- symbols (symbols.c, dlsym.S) ----------------------------------------------------------------- */
+
+/*
+ * The only hooks of dlsym and dlvsym. A domain (CUDA, libfabric) says which names interest it and, once
+ * the real lookup has answered, what the caller gets instead. `replace` returns `real` itself to pass it
+ * through; it is called only with real != NULL, or with real == NULL never.
+ */
+struct wl_domain {
+	const char *prefix; /* names that start so are asked about ("cu", "fi_") */
+	void *(*replace)(const char *name, const char *version, void *real, void *caller);
+};
+extern const struct wl_domain wl_domain_cuda, wl_domain_ofi;
+
+/*
+ * A symbol's real address in a loaded object, by walking the link map and ELF hash tables with own
+ * string functions (nothing interceptable is called). soname_prefix selects objects whose file name
+ * starts so ("libcuda.so"), NULL any object but ourselves; version NULL: the default version.
+ * NULL if there is none.
+ */
+void *wl_symbol_find(const char *soname_prefix, const char *name, const char *version);
+/* True if the address lies in a mapped object whose file name starts so. */
+bool wl_address_in(const void *address, const char *soname_prefix);
+/* glibc's own dlsym and dlvsym. */
+void *wl_real_dlsym(void *handle, const char *name);
+void *wl_real_dlvsym(void *handle, const char *name, const char *version);
+
+/* --- NVTX (nvtx.c) -------------------------------------------------------------------------------- */
+
+/* Sets NVTX_INJECTION64_PATH to this library unless set; then the tool named there is chained. */
+void wl_nvtx_prepare(const char *own_path);
+
+#endif
