@@ -133,7 +133,13 @@ struct wl_rule_info {
 
 /* The type with that number, or NULL. */
 const struct wl_event_type *wl_event_type(unsigned number);
+/* This build's type of that name, or NULL. */
+const struct wl_event_type *wl_event_type_named(const char *name);
+/* The words of the table's text; "?" for anything else. */
 const char *wl_category_name(enum wl_category category);
+const char *wl_form_name(enum wl_form form);
+const char *wl_show_name(enum wl_show show);
+const char *wl_arg_type_name(enum wl_arg_type type);
 /* Rule number -> its row; an unknown number gives the row of rule 0. */
 const struct wl_rule_info *wl_rule_info(unsigned number);
 unsigned wl_arg_type_bytes(enum wl_arg_type type);
