@@ -1,51 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inside libwaylay.so: what the wrappers of CUDA, libfabric and NVTX share. Nothing here may take a
- * lock of the job's, call malloc on the event path, raise a signal, change errno, or touch a caller's
- * pointer before the real call has succeeded. On any doubt the call passes through.
+ * lock of the job's, call malloc on the event path, raise a signal, change errno, or touch a
+ * caller's pointer before the real call has succeeded. On any doubt the call passes through.
  */
 #ifndef WAYLAY_TRACER_INJECT_H
 #define WAYLAY_TRACER_INJECT_H
 
+#include "tracer/inject/settings.h"
 #include "tracer/spool/spool.h"
+
+#pragma GCC visibility push(hidden) /* declarations too: one load, no detour by the GOT */
 
 #define WL_EXPORT __attribute__((visibility("default")))
 
-/* --- settings (settings.c) ------------------------------------------------------------------------ */
+/* --- settings (settings.c, settings.def)
+ * ---------------------------------------------------------- */
 
-enum wl_stack_mode { WL_STACK_NONE, WL_STACK_SYNC, WL_STACK_ALL };
-
-/* Read once in the constructor from WAYLAY_* variables. One row of settings.def is one variable, one
- * option of `waylay run`, one line of --help and of the man page. */
-struct wl_settings {
-	bool enabled;		   /* false: pass everything through (bad settings, WAYLAY=0, setuid) */
-	const char *directory;	   /* WAYLAY_DIR */
-	const char *run;	   /* WAYLAY_RUN */
-	uint64_t max_bytes;	   /* WAYLAY_MAX_BYTES */
-	const char *clock;	   /* WAYLAY_CLOCK */
-	enum wl_stack_mode stacks; /* WAYLAY_STACK */
-	unsigned stack_depth;	   /* WAYLAY_STACK_DEPTH */
-	bool cuda, ofi, nvtx;	   /* WAYLAY_CUDA, WAYLAY_OFI, WAYLAY_NVTX */
-	bool ofi_layers;	   /* WAYLAY_OFI_LAYERS */
-	bool flight_recorder;	   /* WAYLAY_FLIGHT_RECORDER */
-	bool thread;		   /* WAYLAY_THREAD */
-};
+/* What the job's environment asks for; see settings.h. */
 extern struct wl_settings wl_settings;
 
-/* --- life (init.c) -------------------------------------------------------------------------------- */
+/* --- life (init.c)
+ * -------------------------------------------------------------------------------- */
 
 /*
- * To be called when the job meets its first CUDA or fabric object (cuInit, fi_fabric, ...), before the
- * first event: opens the spool and starts the housekeeping thread. Idempotent, lock-free, callable from
- * any thread; after a fork the child calls it again by way of its first event. `why` is "cuda" or "ofi".
+ * To be called when the job meets its first CUDA or fabric object (cuInit, fi_fabric, ...), before
+ * the first event: opens the spool and starts the housekeeping thread. Idempotent, lock-free,
+ * callable from any thread; after a fork the child calls it again by way of its first event. `why`
+ * is "cuda" or "ofi".
  */
 void wl_recording_begin(const char *why);
 
-/* True when events are to be recorded: one load. Wrappers test it first and pass through otherwise. */
+/* True when events are to be recorded: one load. Wrappers test it first and pass through otherwise.
+ * False again in a forked child, since it lies in memory that a fork wipes. */
 extern bool wl_recording;
+/* True once this process or the one it was forked from has begun. */
+extern bool wl_recorded_once;
+/* Slow half of wl_record(). */
+bool wl_recording_again(void);
 
-/* Depth of wrapped calls, apart for CUDA and libfabric, so that a provider's CUDA copies inside an fi_
- * call are seen. Initial-exec. */
+/* Whether to record a call on an object that exists already: as wl_recording, but a forked child
+ * that goes on using what it inherited begins a recording of its own. */
+static inline bool wl_record(void)
+{
+	if (__builtin_expect(wl_recording, 1))
+		return true;
+	return wl_recorded_once && wl_recording_again();
+}
+
+/* Depth of wrapped calls, apart for CUDA and libfabric, so that a provider's CUDA copies inside an
+ * fi_ call are seen. Initial-exec. */
 struct wl_depth {
 	uint16_t cuda, ofi;
 };
@@ -56,20 +60,25 @@ static inline uint32_t wl_flags_here(void)
 	return wl_depth.ofi ? WL_FLAG_IN_PROVIDER : 0;
 }
 
-/* Debug line to the standard error of the job's start, only with WAYLAY_DEBUG=1. Async-signal-safe. */
+/* Debug line to the standard error of the job's start, only with WAYLAY_DEBUG=1. Async-signal-safe.
+ */
 void wl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The one line that a bare preload may print: settings that cannot be used. */
 void wl_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* --- stacks (stack.c, python.c) ------------------------------------------------------------------- */
+/* --- stacks (stack.c, python.c)
+ * ------------------------------------------------------------------- */
 
 enum wl_stack_for { WL_STACK_FOR_SYNC, WL_STACK_FOR_REGISTRATION, WL_STACK_FOR_OTHER };
 
 /* Captures and interns the caller's stack (Python frames first, then native ones, ours left out);
  * 0 when settings say none for this use. Never takes the GIL, never calls malloc. */
 uint32_t wl_stack(enum wl_stack_for use);
+/* When a recording begins (init.c): what would be done late at the first stack is done now. */
+void wl_stack_start(void);
 
-/* --- names ---------------------------------------------------------------------------------------- */
+/* --- names
+ * ---------------------------------------------------------------------------------------- */
 
 /* A constant name interned once a process: each use has one static struct. */
 struct wl_name {
@@ -88,12 +97,13 @@ static inline uint32_t wl_name_id(struct wl_name *name)
 	return id;
 }
 
-/* --- symbols (symbols.c, dlsym.S) ----------------------------------------------------------------- */
+/* --- symbols (symbols.c, dlsym.S)
+ * ----------------------------------------------------------------- */
 
 /*
- * The only hooks of dlsym and dlvsym. A domain (CUDA, libfabric) says which names interest it and, once
- * the real lookup has answered, what the caller gets instead. `replace` returns `real` itself to pass it
- * through; it is called only with real != NULL, or with real == NULL never.
+ * The only hooks of dlsym and dlvsym. A domain (CUDA, libfabric) says which names interest it and,
+ * once the real lookup has answered, what the caller gets instead. `replace` returns `real` itself
+ * to pass it through; it is called only with real != NULL, or with real == NULL never.
  */
 struct wl_domain {
 	const char *prefix; /* names that start so are asked about ("cu", "fi_") */
@@ -114,9 +124,12 @@ bool wl_address_in(const void *address, const char *soname_prefix);
 void *wl_real_dlsym(void *handle, const char *name);
 void *wl_real_dlvsym(void *handle, const char *name, const char *version);
 
-/* --- NVTX (nvtx.c) -------------------------------------------------------------------------------- */
+/* --- NVTX (nvtx.c)
+ * -------------------------------------------------------------------------------- */
 
 /* Sets NVTX_INJECTION64_PATH to this library unless set; then the tool named there is chained. */
 void wl_nvtx_prepare(const char *own_path);
+
+#pragma GCC visibility pop
 
 #endif

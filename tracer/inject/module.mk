@@ -7,3 +7,5 @@ libwaylay.so_CFLAGS := $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1 $(call pkg_cfla
 libwaylay.so_DEPS := tracer/inject/libwaylay.map
 libwaylay.so_LDFLAGS := -Wl,-soname,libwaylay.so -Wl,--no-undefined -Wl,-z,nodelete \
 	-Wl,--version-script=tracer/inject/libwaylay.map
+LIBS += libsettings
+libsettings_SRCS := tracer/inject/settings.c

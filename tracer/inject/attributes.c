@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Facts about the process: versions, command line, settings, the rank that its launcher gave it.
+ * Read once, when a recording begins.
+ */
+#include "tracer/inject/attributes.h"
+#include "tracer/inject/inject.h"
+
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* --- ranks ------------------------------------------------------------------------------------ */
+
+struct launcher {
+	const char *rank, *size, *local;
+	const char *name;
+};
+
+/* The most specific first: torchrun under mpirun or srun starts several ranks in one task. */
+static const struct launcher launchers[] = {
+	{"RANK", "WORLD_SIZE", "LOCAL_RANK", "torchrun"},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "Open MPI"},
+	{"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MVAPICH"},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI"},
+	{"PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS"},
+	{"FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "Flux"},
+	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "Slurm"},
+	{"PMIX_RANK", NULL, NULL, "PMIx"},
+};
+
+/* A plain number, -1 if the variable is absent or anything else. */
+static int number_of(const char *variable)
+{
+	const char *text = variable ? getenv(variable) : NULL;
+	char *end;
+	long value;
+
+	if (!text || text[0] < '0' || text[0] > '9')
+		return -1;
+	value = strtol(text, &end, 10);
+	return *end || value > 1 << 30 ? -1 : (int)value;
+}
+
+static const struct launcher *launcher_find(void)
+{
+	for (unsigned i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+		if (number_of(launchers[i].rank) >= 0 &&
+		    (!launchers[i].size || number_of(launchers[i].size) > 0))
+			return &launchers[i];
+	return NULL;
+}
+
+void wl_attributes_ranks(int *rank, int *world_size, int *local_rank)
+{
+	const struct launcher *launcher = launcher_find();
+
+	*rank = launcher ? number_of(launcher->rank) : -1;
+	*world_size = launcher ? number_of(launcher->size) : -1;
+	*local_rank = launcher ? number_of(launcher->local) : -1;
+}
+
+/* --- command line ----------------------------------------------------------------------------- */
+
+static size_t file_read(const char *path, char *to, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+
+	if (fd < 0)
+		return 0;
+	while (length < size) {
+		ssize_t got = read(fd, to + length, size - length);
+
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+	}
+	close(fd);
+	return length;
+}
+
+static bool plain(const char *word)
+{
+	static const char *const harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					    "0123456789_-+=:,./@%^";
+
+	return *word && !word[strspn(word, harmless)];
+}
+
+/* One argument as a shell would take it; returns the bytes written, 0 if there is no room. */
+static size_t quote(char *to, size_t size, const char *word)
+{
+	size_t used = 0;
+
+	if (plain(word)) {
+		used = strlen(word);
+		if (used >= size)
+			return 0;
+		memcpy(to, word, used);
+		return used;
+	}
+	if (size < 4)
+		return 0;
+	to[used++] = '\'';
+	for (; *word; word++) {
+		if (used + 6 > size)
+			return 0;
+		if (*word == '\'') {
+			memcpy(to + used, "'\\''", 4);
+			used += 4;
+		} else {
+			to[used++] = *word;
+		}
+	}
+	to[used++] = '\'';
+	return used;
+}
+
+static void command_attribute(void)
+{
+	static char raw[8192], text[16384];
+	size_t length = file_read("/proc/self/cmdline", raw, sizeof(raw) - 1), used = 0;
+
+	raw[length] = '\0';
+	for (const char *word = raw; word < raw + length; word += strlen(word) + 1) {
+		size_t room = sizeof(text) - used - 5, wrote;
+
+		if (used)
+			text[used++] = ' ';
+		wrote = quote(text + used, room, word);
+		if (!wrote || length == sizeof(raw) - 1) {
+			if (wrote)
+				used += wrote;
+			if (!wrote || word + strlen(word) + 1 >= raw + length) {
+				memcpy(text + used, " ...", 4);
+				used += 4;
+				break;
+			}
+			continue;
+		}
+		used += wrote;
+	}
+	text[used] = '\0';
+	spool_attribute("command", text);
+}
+
+/* --- the rest --------------------------------------------------------------------------------- */
+
+static void settings_attributes(void)
+{
+	static const char *const stacks[] = {"none", "sync", "all"};
+	char text[64];
+
+	spool_attribute("setting.stack", stacks[wl_settings.stacks]);
+	snprintf(text, sizeof(text), "%u", wl_settings.stack_depth);
+	spool_attribute("setting.stack-depth", text);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)wl_settings.max_bytes);
+	spool_attribute("setting.max-bytes", text);
+	spool_attribute("setting.clock", wl_settings.clock);
+	spool_attribute("setting.flight-recorder", wl_settings.flight_recorder ? "1" : "0");
+	spool_attribute("setting.cuda", wl_settings.cuda ? "1" : "0");
+	spool_attribute("setting.ofi", wl_settings.ofi ? "1" : "0");
+	spool_attribute("setting.ofi-layers", wl_settings.ofi_layers ? "1" : "0");
+	spool_attribute("setting.nvtx", wl_settings.nvtx ? "1" : "0");
+}
+
+static void python_attribute(void)
+{
+	/* A static text that needs no interpreter lock. */
+	const char *(*version)(void) =
+		(const char *(*)(void))wl_symbol_find(NULL, "Py_GetVersion", NULL);
+	char text[64];
+
+	if (!version)
+		return;
+	snprintf(text, sizeof(text), "%s", version());
+	text[strcspn(text, " ")] = '\0';
+	spool_attribute("python", text);
+}
+
+void wl_attributes_write(const char *why)
+{
+	const struct launcher *launcher = launcher_find();
+	char exe[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	spool_attribute("waylay", WAYLAY_VERSION);
+	spool_attribute("began-with", why);
+	spool_attribute("glibc", gnu_get_libc_version());
+	command_attribute();
+	if (length > 0) {
+		exe[length] = '\0';
+		spool_attribute("exe", exe);
+	}
+	if (launcher)
+		spool_attribute("launcher", launcher->name);
+	python_attribute();
+	settings_attributes();
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The WAYLAY_* settings: what there is (for --help and option parsing) and how values are read.
+ * Used inside the job and by the `waylay` command; depends on nothing else.
+ */
+#ifndef WAYLAY_TRACER_INJECT_SETTINGS_H
+#define WAYLAY_TRACER_INJECT_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum wl_stack_mode { WL_STACK_NONE, WL_STACK_SYNC, WL_STACK_ALL };
+
+/* Read once in the constructor from WAYLAY_* variables. One row of settings.def is one variable,
+ * one option of `waylay run`, one line of --help and of the man page. */
+struct wl_settings {
+	bool enabled;          /* false: pass everything through (bad settings, WAYLAY=0, setuid) */
+	const char *directory; /* WAYLAY_DIR */
+	const char *run;       /* WAYLAY_RUN */
+	uint64_t max_bytes;    /* WAYLAY_MAX_BYTES */
+	const char *clock;     /* WAYLAY_CLOCK */
+	enum wl_stack_mode stacks; /* WAYLAY_STACK */
+	unsigned stack_depth;      /* WAYLAY_STACK_DEPTH */
+	bool cuda, ofi, nvtx;      /* WAYLAY_CUDA, WAYLAY_OFI, WAYLAY_NVTX */
+	bool ofi_layers;           /* WAYLAY_OFI_LAYERS */
+	bool ofi_door;             /* WAYLAY_OFI_DOOR: for `waylay run` alone */
+	const char *nvtx_chain;    /* WAYLAY_NVTX_CHAIN */
+	bool flight_recorder;      /* WAYLAY_FLIGHT_RECORDER */
+	bool thread;               /* WAYLAY_THREAD */
+	bool debug;                /* WAYLAY_DEBUG */
+};
+
+#define WL_STACK_DEPTH_MAX 128
+
+enum wl_setting_type {
+	WL_SETTING_BOOL,
+	WL_SETTING_SIZE,
+	WL_SETTING_COUNT,
+	WL_SETTING_TEXT,
+	WL_SETTING_DIR,
+	WL_SETTING_CLOCK,
+	WL_SETTING_STACKS,
+};
+
+struct wl_setting {
+	const char *variable; /* "WAYLAY_DIR" */
+	const char *option;   /* "dir"; "" where `waylay run` has none */
+	enum wl_setting_type type;
+	const char *fallback; /* default, as it would be written */
+	const char *argument; /* of the option, "" for a BOOL */
+	const char *help;
+	size_t offset; /* of its member in struct wl_settings */
+};
+
+/* The rows of settings.def; count gets their number. */
+const struct wl_setting *wl_setting_rows(unsigned *count);
+/* The row of a variable, NULL if there is none. */
+const struct wl_setting *wl_setting_by_variable(const char *variable);
+/* What a BOOL's option, which takes no argument, puts into the variable: the opposite of its
+ * default. */
+const char *wl_setting_flag_value(const struct wl_setting *row);
+/* What values a row accepts, in words. */
+const char *wl_setting_accepts(const struct wl_setting *row);
+
+void wl_settings_defaults(struct wl_settings *settings);
+/* Stores one value; texts are kept by pointer. 0, or -EINVAL with one line in err: what, the value,
+ * what is accepted. settings may be NULL to check alone. */
+int wl_setting_parse(struct wl_settings *settings, const struct wl_setting *row, const char *value,
+		     char *err, size_t err_size);
+/* Defaults, then every WAYLAY_* variable of the environment (NULL-terminated "NAME=value" strings,
+ * which must outlive settings). 0, or -EINVAL with one line in err. */
+int wl_settings_read(struct wl_settings *settings, char *const *environment, char *err,
+		     size_t err_size);
+
+#endif

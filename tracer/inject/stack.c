@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stack of a call: Python frames and native return addresses, interned. What was seen before is
+ * recognized by a hash over the raw frames, so that naming modules, files and lines happens once a
+ * stack and not once an event.
+ */
+#include "tracer/inject/elf.h"
+#include "tracer/inject/inject.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <limits.h>
+#include <unistd.h>
+
+#define OWN_FRAMES_MAX 12 /* of this library, between the job's call and backtrace() */
+#define CACHE_SLOTS    4096
+
+struct raw_stack {
+	unsigned native_count;
+	void *native[WL_STACK_DEPTH_MAX + OWN_FRAMES_MAX];
+	unsigned native_first; /* index of the first frame that is not ours */
+};
+
+static struct {
+	bool native;          /* backtrace() may be used */
+	uintptr_t start, end; /* of this library */
+	char exe[PATH_MAX];
+} known;
+
+/* --- stacks seen before -------------------------------------------------------------------------
+ */
+
+/* Two words a slot, read and written by any thread without a lock: `check` is the key mixed with
+ * the value, so that halves of two different writes do not fit together. */
+struct cache_slot {
+	_Atomic uint64_t check, value; /* value: generation << 32 | stack id */
+};
+static struct cache_slot cache[CACHE_SLOTS];
+
+/* Bumped when an object turns out to lie where another one was before: all that was seen is void.
+ */
+static _Atomic uint32_t epoch;
+
+static inline uint64_t mix(uint64_t hash, uint64_t value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	return hash ^ (hash >> 29);
+}
+
+static uint32_t cache_get(uint64_t key)
+{
+	struct cache_slot *slot = &cache[key % CACHE_SLOTS];
+	uint64_t value = atomic_load_explicit(&slot->value, memory_order_relaxed);
+	uint64_t check = atomic_load_explicit(&slot->check, memory_order_relaxed);
+
+	if ((check ^ value) != key || value >> 32 != spool_generation())
+		return 0;
+	return (uint32_t)value;
+}
+
+static void cache_put(uint64_t key, uint32_t id)
+{
+	struct cache_slot *slot = &cache[key % CACHE_SLOTS];
+	uint64_t value = (uint64_t)spool_generation() << 32 | id;
+
+	atomic_store_explicit(&slot->value, value, memory_order_relaxed);
+	atomic_store_explicit(&slot->check, key ^ value, memory_order_relaxed);
+}
+
+/* --- native frames ------------------------------------------------------------------------------
+ */
+
+static void native_capture(struct raw_stack *raw)
+{
+	unsigned want = wl_settings.stack_depth + OWN_FRAMES_MAX;
+	unsigned first = 0, count;
+
+	raw->native_count = raw->native_first = 0;
+	if (!known.native)
+		return;
+	count = (unsigned)backtrace(raw->native, (int)want);
+	while (first < count && (uintptr_t)raw->native[first] >= known.start &&
+	       (uintptr_t)raw->native[first] < known.end)
+		first++;
+	if (count > first + wl_settings.stack_depth)
+		count = first + wl_settings.stack_depth;
+	raw->native_first = first;
+	raw->native_count = count;
+}
+
+static const char *map_path(const struct link_map *map)
+{
+	return map->l_name && map->l_name[0] ? map->l_name : known.exe;
+}
+
+static uint32_t module_id(const struct wl_place *place)
+{
+	const char *path = map_path(place->map);
+	uint8_t build_id[20];
+	unsigned bytes = wl_map_build_id(place->map, build_id);
+
+	return spool_intern_module(path, place->map->l_addr, place->start, place->end, build_id,
+				   bytes);
+}
+
+static void native_frame(struct spool_meta_frame *frame, void *address)
+{
+	/* A return address is the end of the call; the call itself lies before it, perhaps in
+	 * another function or line. */
+	uintptr_t call = (uintptr_t)address - 1;
+	struct wl_place place;
+
+	frame->kind = TRACE_FRAME_NATIVE;
+	frame->name = 0;
+	frame->reserved = 0;
+	if (wl_place_find((void *)call, &place)) {
+		frame->what = module_id(&place);
+		frame->where = call - place.map->l_addr;
+	} else { /* code made at run time */
+		frame->what = 0;
+		frame->where = call;
+	}
+}
+
+/* --- all together -------------------------------------------------------------------------------
+ */
+
+static bool wanted(enum wl_stack_for use)
+{
+	if (wl_settings.stacks == WL_STACK_NONE)
+		return false;
+	return wl_settings.stacks == WL_STACK_ALL || use != WL_STACK_FOR_OTHER;
+}
+
+static uint64_t raw_key(const struct raw_stack *raw)
+{
+	uint64_t key = mix(0x57a71ac5, atomic_load_explicit(&epoch, memory_order_relaxed));
+
+	for (unsigned i = raw->native_first; i < raw->native_count; i++)
+		key = mix(key, (uintptr_t)raw->native[i]);
+	return key;
+}
+
+static uint32_t raw_intern(const struct raw_stack *raw)
+{
+	struct spool_meta_frame frames[WL_STACK_DEPTH_MAX];
+	unsigned count = 0;
+
+	for (unsigned i = raw->native_first; i < raw->native_count; i++)
+		native_frame(&frames[count++], raw->native[i]);
+	return count ? spool_intern_stack(frames, count) : 0;
+}
+
+uint32_t wl_stack(enum wl_stack_for use)
+{
+	struct raw_stack raw;
+	int saved = errno;
+	uint64_t key;
+	uint32_t id;
+
+	if (!wanted(use))
+		return 0;
+	native_capture(&raw);
+	key = raw_key(&raw);
+	id = cache_get(key);
+	if (!id) {
+		id = raw_intern(&raw);
+		if (id)
+			cache_put(key, id);
+	}
+	errno = saved;
+	return id;
+}
+
+void wl_stack_start(void)
+{
+	struct wl_place place;
+	void *prime[4];
+	ssize_t length;
+
+	if (wl_settings.stacks == WL_STACK_NONE)
+		return;
+	length = readlink("/proc/self/exe", known.exe, sizeof(known.exe) - 1);
+	known.exe[length > 0 ? length : 0] = '\0';
+	known.native = wl_place_lock_free() && wl_place_find((void *)wl_stack_start, &place);
+	if (!known.native) {
+		spool_attribute("native-stacks",
+				"off: this C library (glibc before 2.35) walks stacks "
+				"under the loader's lock");
+		return;
+	}
+	known.start = place.start;
+	known.end = place.end;
+	backtrace(prime, 4); /* its first call loads libgcc_s, which takes milliseconds */
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between dlsym.S, symbols.c and init.c.
+ */
+#ifndef WAYLAY_TRACER_INJECT_SYMBOLS_H
+#define WAYLAY_TRACER_INJECT_SYMBOLS_H
+
+#include <stdbool.h>
+
+/* What dlsym.S jumps to, NULL until wl_symbols_start() has looked. */
+extern void *wl_next_dlsym, *wl_next_dlvsym;
+void wl_symbols_start(void);
+/* Does a domain want to be asked about this name? */
+bool wl_symbol_wanted(const char *name);
+/* The real lookup, then the domain's answer. caller: the return address of the dlsym call. */
+void *wl_dlsym_wanted(void *handle, const char *name, void *caller);
+void *wl_dlvsym_wanted(void *handle, const char *name, const char *version, void *caller);
+
+/* Reads the settings if nobody has yet; true if this process may be traced. */
+bool wl_started(void);
+
+#endif
