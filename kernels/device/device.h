@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What our device code needs of a GPU, for nvcc, for clang without any CUDA header, and for an
+ * emulation on the CPU.
+ *
+ * Device files are C: no templates, no references, no headers beyond these. Shared memory is always
+ * the dynamic block (dev_shared()), so that the emulation can give each thread block its own.
+ */
+#ifndef WAYLAY_KERNELS_DEVICE_H
+#define WAYLAY_KERNELS_DEVICE_H
+
+typedef unsigned u32;
+typedef unsigned long long u64;
+
+/* 16 bytes that move with one instruction. */
+struct __attribute__((aligned(16))) dev_v4 {
+	u32 x, y, z, w;
+};
+struct __attribute__((aligned(8))) dev_v2 {
+	u32 x, y;
+};
+
+#ifdef DEVICE_EMULATION
+#include DEVICE_EMULATION
+#else
+
+#if defined(__clang__) && defined(__CUDA__)
+#define __device__           __attribute__((device))
+#define __global__           __attribute__((global))
+#define __shared__           __attribute__((shared))
+#define __launch_bounds__(t) __attribute__((launch_bounds(t)))
+#define __grid_constant__
+#define DEV_TID         __nvvm_read_ptx_sreg_tid_x()
+#define DEV_NTID        __nvvm_read_ptx_sreg_ntid_x()
+#define DEV_BLOCK_X     __nvvm_read_ptx_sreg_ctaid_x()
+#define DEV_BLOCK_Y     __nvvm_read_ptx_sreg_ctaid_y()
+#define DEV_BLOCKS_X    __nvvm_read_ptx_sreg_nctaid_x()
+#define DEV_POPC(v)     ((u32)__builtin_popcount(v))
+#define DEV_CLZ(v)      ((v) ? (u32)__builtin_clz(v) : 32u)
+#define DEV_SYNC()      __nvvm_bar_sync(0)
+#define DEV_ADD(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define DEV_OR(p, v)    __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+#define DEV_LOAD_STREAM "ld.global.nc.v4.u32" /* clang's PTX version may lack the cache hint */
+#else
+#define DEV_TID         threadIdx.x
+#define DEV_NTID        blockDim.x
+#define DEV_BLOCK_X     blockIdx.x
+#define DEV_BLOCK_Y     blockIdx.y
+#define DEV_BLOCKS_X    gridDim.x
+#define DEV_POPC(v)     ((u32)__popc(v))
+#define DEV_CLZ(v)      ((u32)__clz((int)(v)))
+#define DEV_SYNC()      __syncthreads()
+#define DEV_ADD(p, v)   atomicAdd((p), (v))
+#define DEV_OR(p, v)    atomicOr((p), (v))
+#define DEV_LOAD_STREAM "ld.global.nc.L1::no_allocate.v4.u32"
+#endif
+
+#define DEV_FN static __device__ __attribute__((always_inline)) inline
+#define DEV_COLD                                                                                   \
+	static __device__ __attribute__((                                                          \
+		noinline)) /* rare, and best kept out of the hot code's registers */
+/* DEV_KERNEL(threads, name)(parameters) { ... } */
+#define DEV_KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads) name
+#define DEV_PARAM                 const __grid_constant__
+#define DEV_LANE                  (DEV_TID & 31u)
+
+extern __shared__ __attribute__((aligned(16))) unsigned char dev_shared_block[];
+DEV_FN void *dev_shared(void)
+{
+	return dev_shared_block;
+}
+
+DEV_FN void dev_warp_sync(void)
+{
+	asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+DEV_FN u32 dev_ballot(int yes)
+{
+	u32 bits;
+
+	asm volatile(
+		"{ .reg .pred p; setp.ne.s32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+		: "=r"(bits)
+		: "r"(yes));
+	return bits;
+}
+
+DEV_FN u32 dev_shfl(u32 v, u32 lane)
+{
+	u32 r;
+
+	asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(r) : "r"(v), "r"(lane));
+	return r;
+}
+
+/* The value of the lane `by` below; a lane with none below gets its own. */
+DEV_FN u32 dev_shfl_up(u32 v, u32 by)
+{
+	u32 r;
+
+	asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(r) : "r"(v), "r"(by));
+	return r;
+}
+
+/* Device-wide loads and stores that order what stands around them, for flags between thread blocks.
+ */
+DEV_FN u32 dev_load_acquire(const u32 *p)
+{
+	u32 v;
+
+	asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
+DEV_FN void dev_store_release(u32 *p, u32 v)
+{
+	asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+DEV_FN u32 dev_add_acq_rel(u32 *p, u32 v)
+{
+	u32 old;
+
+	asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+		     : "=r"(old)
+		     : "l"(p), "r"(v)
+		     : "memory");
+	return old;
+}
+
+/* Called in a loop that waits for another thread block. */
+DEV_FN void dev_pause(void)
+{
+}
+
+DEV_FN float dev_sqrt(float v)
+{
+	float r;
+
+	asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(v));
+	return r;
+}
+
+/* Reads once and keeps nothing in the first-level cache; the memory must not change during the
+ * kernel. */
+DEV_FN struct dev_v4 dev_load16_stream(const void *p)
+{
+	struct dev_v4 v;
+
+	asm volatile(DEV_LOAD_STREAM " {%0, %1, %2, %3}, [%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(p));
+	return v;
+}
+
+DEV_FN void dev_store16(void *p, struct dev_v4 v)
+{
+	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
+		     "r"(v.z), "r"(v.w)
+		     : "memory");
+}
+
+#endif /* DEVICE_EMULATION */
+
+/* Inclusive sum over the warp's lanes. */
+DEV_FN u32 dev_warp_scan(u32 v, u32 lane)
+{
+	for (u32 by = 1; by < 32; by *= 2) {
+		u32 below = dev_shfl_up(v, by);
+
+		if (lane >= by)
+			v += below;
+	}
+	return v;
+}
+
+/*
+ * Exclusive sum over the thread block (up to 1024 threads, a multiple of 32); *total gets the whole
+ * sum. `sums` is 33 words of shared memory. Every thread calls it; it begins and ends with a
+ * barrier.
+ */
+DEV_FN u32 dev_block_scan(u32 v, u32 *sums, u32 *total)
+{
+	u32 lane = DEV_LANE, warp = DEV_TID / 32, warps = DEV_NTID / 32;
+	u32 incl = dev_warp_scan(v, lane), base;
+
+	DEV_SYNC();
+	if (lane == 31)
+		sums[warp] = incl;
+	DEV_SYNC();
+	if (warp == 0) {
+		u32 s = lane < warps ? sums[lane] : 0, up_to = dev_warp_scan(s, lane);
+
+		sums[lane] = up_to - s;
+		if (lane == 31)
+			sums[32] = up_to;
+	}
+	DEV_SYNC();
+	base = sums[warp];
+	*total = sums[32];
+	DEV_SYNC();
+	return base + incl - v;
+}
+
+#endif

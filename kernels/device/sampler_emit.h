@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing the drawn items: slot, index, label and row. Shared by every sampler kernel that emits.
+ */
+#ifndef WAYLAY_KERNELS_SAMPLER_EMIT_H
+#define WAYLAY_KERNELS_SAMPLER_EMIT_H
+
+#include "device.h"
+#include "sampler_args.h"
+
+#define ITEM_POSITIVE 0x80000000u
+
+/* The random stream of a sample in this launch. */
+DEV_FN u64 item_stream(const struct sampler_args *a, u32 sample)
+{
+	return sampler_stream(a->seed, a->call + (a->call_base ? *a->call_base : 0),
+			      a->first_sample + sample);
+}
+
+DEV_FN void store_label(const struct sampler_args *a, u64 at, int label)
+{
+	if (a->label_bytes == 8)
+		((long long *)a->labels_out)[at] = label;
+	else if (a->label_bytes == 4)
+		((int *)a->labels_out)[at] = label;
+	else
+		((unsigned char *)a->labels_out)[at] = (unsigned char)label;
+}
+
+/* Lanes that copy one row of `units` units together: a power of two, so that rows divide a warp
+ * evenly. */
+DEV_FN u32 lanes_per_row(u32 units)
+{
+	u32 lanes = 1;
+
+	while (lanes < units && lanes < 32)
+		lanes *= 2;
+	return lanes;
+}
+
+/*
+ * Copies `rows` rows: lane l of the warp holds the source item and the slot of row l. `ahead` rows
+ * a lane group are loaded before the first is stored: the loads' latency is what the copy consists
+ * of.
+ */
+#define ROW_COPY(attributes, name, type, ahead)                                                    \
+	attributes void name(const type *x, type *out, u32 units, u32 item, u32 slot, u32 rows)    \
+	{                                                                                          \
+		u32 lanes = lanes_per_row(units), sub = DEV_LANE & (lanes - 1),                    \
+		    mine = DEV_LANE / lanes;                                                       \
+		u32 step = 32 / lanes;                                                             \
+                                                                                                   \
+		for (u32 first = 0; first < rows; first += ahead * step) {                         \
+			u32 from[ahead], to[ahead];                                                \
+                                                                                                   \
+			for (u32 j = 0; j < ahead; j++) {                                          \
+				from[j] = dev_shfl(item, (first + j * step + mine) & 31);          \
+				to[j] = dev_shfl(slot, (first + j * step + mine) & 31);            \
+			}                                                                          \
+			for (u32 c = sub; c < units; c += lanes) {                                 \
+				type v[ahead];                                                     \
+                                                                                                   \
+				for (u32 j = 0; j < ahead; j++)                                    \
+					if (first + j * step + mine < rows)                        \
+						v[j] = x[(u64)from[j] * units + c];                \
+				for (u32 j = 0; j < ahead; j++)                                    \
+					if (first + j * step + mine < rows)                        \
+						out[(u64)to[j] * units + c] = v[j];                \
+			}                                                                          \
+		}                                                                                  \
+	}
+ROW_COPY(DEV_FN, copy_rows_16, struct dev_v4, 4)
+ROW_COPY(DEV_COLD, copy_rows_4, u32, 4)
+ROW_COPY(DEV_COLD, copy_rows_2, unsigned short, 1)
+ROW_COPY(DEV_COLD, copy_rows_1, unsigned char, 1)
+
+DEV_FN void copy_rows(const struct sampler_args *a, u32 sample, u32 item, u32 slot, u32 rows)
+{
+	const unsigned char *x = (const unsigned char *)a->x + (u64)sample * a->n * a->row_bytes;
+	unsigned char *out = (unsigned char *)a->x_out + (u64)sample * a->k * a->row_bytes;
+
+	if (a->unit == 16)
+		copy_rows_16((const struct dev_v4 *)x, (struct dev_v4 *)out, a->row_bytes / 16,
+			     item, slot, rows);
+	else if (a->unit == 4)
+		copy_rows_4((const u32 *)x, (u32 *)out, a->row_bytes / 4, item, slot, rows);
+	else if (a->unit == 2)
+		copy_rows_2((const unsigned short *)x, (unsigned short *)out, a->row_bytes / 2,
+			    item, slot, rows);
+	else
+		copy_rows_1(x, out, a->row_bytes, item, slot, rows);
+}
+
+/*
+ * Emits up to 32 items with the ranks rank, rank + 1, ...: list[l] is the item of lane l, with
+ * ITEM_POSITIVE or not. The whole warp calls it; `order` are the sample's order words, `total` all
+ * its drawn items.
+ */
+DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list, u32 items,
+		       u32 rank, u32 total, u32 order_bits, const u32 *order)
+{
+	u32 lane = DEV_LANE, item = 0, slot = 0;
+
+	if (lane < items) {
+		u32 entry = list[lane];
+		u64 at;
+
+		item = entry & ~ITEM_POSITIVE;
+		slot = sampler_slot(rank + lane, total, order_bits, order);
+		at = (u64)sample * a->k + slot;
+		a->idx[at] = item;
+		store_label(a, at, entry & ITEM_POSITIVE ? 1 : 0);
+	}
+	copy_rows(a, sample, item, slot, items);
+}
+
+/* Slots past the drawn items: index -1, label -1, zeros. Done by `threads` threads together, of
+ * which this is number t. */
+DEV_FN void emit_tail(const struct sampler_args *a, u32 sample, u32 total, u64 t, u64 threads)
+{
+	u64 first = (u64)sample * a->k + total, end = (u64)sample * a->k + a->k;
+	u64 row = a->row_bytes, unit = a->unit == 16 ? 16 : a->unit == 4 ? 4 : 1;
+	unsigned char *out = (unsigned char *)a->x_out;
+	struct dev_v4 zero = {0, 0, 0, 0};
+
+	for (u64 at = first + t; at < end; at += threads) {
+		a->idx[at] = -1;
+		store_label(a, at, -1);
+	}
+	for (u64 at = first * row + t * unit; at < end * row; at += threads * unit) {
+		if (unit == 16)
+			*(struct dev_v4 *)(out + at) = zero;
+		else if (unit == 4)
+			*(u32 *)(out + at) = 0;
+		else
+			out[at] = 0;
+	}
+}
+
+#endif

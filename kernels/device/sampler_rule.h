@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rule of the balanced sampler, for the device, the CPU back end and the oracle alike.
+ * Everything is integer arithmetic on the seed, so that every implementation gives the same bits.
+ *
+ * A sample has n items, each positive (label 1), negative (label 0) or ignored. Of P positives and
+ * Q negatives,
+ *
+ *     p0 = min(P, k_pos);  neg = min(Q, k - p0);  pos = min(P, k - neg)
+ *
+ * are drawn: k_pos slots are meant for positives and the class with too few leaves its slots to the
+ * other. Without `fill_pos` pos stays p0: positives never exceed their share and the result may be
+ * short.
+ *
+ * Item i has the key mix(mix(i ^ s0) + s1), a bijection of 32 bits: keys differ, so there are no
+ * ties. The class's items with the smallest keys are drawn; a drawn item's rank is its place among
+ * the drawn of both classes by index, and it goes to slot order(rank), a keyed bijection of [0, pos
+ * + neg).
+ */
+#ifndef WAYLAY_KERNELS_SAMPLER_RULE_H
+#define WAYLAY_KERNELS_SAMPLER_RULE_H
+
+#if defined(__CUDACC__) || defined(__CUDA__)
+#define RULE_FN static __device__ __attribute__((always_inline)) inline
+#else
+#define RULE_FN static inline
+#endif
+
+#define SAMPLER_ROUNDS_MAX  16
+#define SAMPLER_ORDER_WORDS (2 * SAMPLER_ROUNDS_MAX)
+
+/* Of splitmix64; every bit of the input reaches every bit of the output. */
+RULE_FN unsigned long long sampler_mix64(unsigned long long z)
+{
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* A bijection of 32 bits: two rounds of xorshift and odd multiply, and a last xorshift. */
+RULE_FN unsigned sampler_mix32(unsigned v)
+{
+	v = (v ^ v >> 16) * 0x21f0aaadu;
+	v = (v ^ v >> 15) * 0xd35a2d97u;
+	return v ^ v >> 15;
+}
+
+/* The stream of one sample of one call; word 0 makes the keys, the words from 1 on the order. */
+RULE_FN unsigned long long sampler_stream(unsigned long long seed, unsigned long long call,
+					  unsigned sample)
+{
+	unsigned long long h = sampler_mix64(seed + 0x9e3779b97f4a7c15ull * (call + 1));
+
+	return sampler_mix64(h ^ (sample + 1ull) * 0xd1342543de82ef95ull);
+}
+
+RULE_FN unsigned long long sampler_word(unsigned long long stream, unsigned i)
+{
+	return sampler_mix64(stream + 0x9e3779b97f4a7c15ull * (i + 1ull));
+}
+
+RULE_FN unsigned sampler_key(unsigned item, unsigned s0, unsigned s1)
+{
+	return sampler_mix32(sampler_mix32(item ^ s0) + s1);
+}
+
+/* How many positives and negatives to draw. k_pos <= k. */
+RULE_FN void sampler_split(unsigned have_pos, unsigned have_neg, unsigned k, unsigned k_pos,
+			   unsigned fill_pos, unsigned *pos, unsigned *neg)
+{
+	unsigned p = have_pos < k_pos ? have_pos : k_pos;
+	unsigned n = have_neg < k - p ? have_neg : k - p;
+
+	if (fill_pos)
+		p = have_pos < k - n ? have_pos : k - n;
+	*pos = p;
+	*neg = n;
+}
+
+/* Bits that hold [0, m): 0 for m <= 1. */
+RULE_FN unsigned sampler_order_bits(unsigned m)
+{
+	unsigned bits = 0;
+
+	while (bits < 31 && 1u << bits < m)
+		bits++;
+	return bits;
+}
+
+/*
+ * Rounds of the order. A round (add, odd multiply, xorshift on so few bits) reaches few of the
+ * permutations of a handful of slots: with 4 rounds the order of 3 to 30 items was measurably not
+ * uniform (pairs of slots, 200,000 draws), with 12 it was. Longer orders need fewer, since each
+ * round mixes more bits.
+ */
+RULE_FN unsigned sampler_order_rounds(unsigned bits)
+{
+	return bits < 10 ? SAMPLER_ROUNDS_MAX : 6;
+}
+
+/* The slot of `rank` among m; bits = sampler_order_bits(m), words = 2 for each round: what to add,
+ * what to multiply by. */
+RULE_FN unsigned sampler_slot(unsigned rank, unsigned m, unsigned bits, const unsigned *words)
+{
+	unsigned mask = (1u << bits) - 1, shift = bits < 2 ? 1 : (bits + 1) / 2,
+		 rounds = sampler_order_rounds(bits);
+	unsigned v = rank;
+
+	do { /* values of [m, 2^bits) walk on along their cycle until they are back in [0, m) */
+		for (unsigned r = 0; r < rounds; r++) {
+			v = ((v + words[2 * r]) * (words[2 * r + 1] | 1)) & mask;
+			v ^= v >> shift;
+		}
+	} while (v >= m);
+	return v;
+}
+
+#endif
