@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Completion queues and counters. Jobs poll these millions of times a second: an empty read costs
+ * one thread-local increment here, and a whole run of them is one record, timed at its first read
+ * and at the one that ends it.
+ */
+#include "tracer/inject/ofi/ofi.h"
+
+/* --- runs of empty reads
+ * -------------------------------------------------------------------------- */
+
+#define RUNS 4 /* queues a thread polls in turn */
+struct run {
+	const void *queue;
+	uint64_t polls, begin;
+};
+static __thread struct run runs[RUNS] __attribute__((tls_model("initial-exec")));
+
+static void run_end(struct run *run, uint64_t end)
+{
+	if (run->polls)
+		SPOOL_EMIT(ofi_poll, run->begin, end, 0, .cq = (uintptr_t)run->queue,
+			   .polls = run->polls, .api = OFI_NAME("fi_cq_read"));
+	run->polls = 0;
+}
+
+static __attribute__((noinline)) void run_begin(const void *queue)
+{
+	struct run *free_run = &runs[0];
+	uint64_t now = spool_now();
+
+	for (unsigned i = 0; i < RUNS; i++) {
+		if (runs[i].queue == queue && runs[i].polls) {
+			runs[i].polls++;
+			return;
+		}
+		if (!runs[i].polls)
+			free_run = &runs[i];
+	}
+	if (free_run->polls) /* all busy with other queues: the first one makes room */
+		run_end(free_run, now);
+	*free_run = (struct run){queue, 1, now};
+}
+
+static inline void run_count(const void *queue)
+{
+	if (__builtin_expect(runs[0].queue == queue && runs[0].polls, 1))
+		runs[0].polls++;
+	else if (runs[1].queue == queue && runs[1].polls)
+		runs[1].polls++;
+	else
+		run_begin(queue);
+}
+
+void ofi_poll_flush(const void *queue)
+{
+	for (unsigned i = 0; i < RUNS; i++)
+		if (runs[i].queue == queue && runs[i].polls)
+			run_end(&runs[i], spool_now());
+}
+
+/* --- completion entries
+ * --------------------------------------------------------------------------- */
+
+static size_t entry_bytes(uint8_t format)
+{
+	switch (format) {
+	case FI_CQ_FORMAT_CONTEXT:
+		return sizeof(struct fi_cq_entry);
+	case FI_CQ_FORMAT_MSG:
+		return sizeof(struct fi_cq_msg_entry);
+	case FI_CQ_FORMAT_DATA:
+		return sizeof(struct fi_cq_data_entry);
+	case FI_CQ_FORMAT_TAGGED:
+		return sizeof(struct fi_cq_tagged_entry);
+	default:
+		return 0;
+	}
+}
+
+/* Each format's entry begins with the shorter ones' members. */
+static void entry_record(const struct fid_cq *cq, uint8_t format, const void *at, uint64_t src,
+			 uint64_t now)
+{
+	const struct fi_cq_tagged_entry *entry = at;
+	struct wl_ev_ofi_completion event = {.cq = (uintptr_t)cq, .src = src};
+
+	if (format >= FI_CQ_FORMAT_CONTEXT)
+		event.context = (uintptr_t)entry->op_context;
+	if (format >= FI_CQ_FORMAT_MSG) {
+		event.flags = entry->flags;
+		event.bytes = entry->len;
+	}
+	if (format >= FI_CQ_FORMAT_DATA) {
+		event.buf = (uintptr_t)entry->buf;
+		event.data = entry->data;
+	}
+	if (format >= FI_CQ_FORMAT_TAGGED)
+		event.tag = entry->tag;
+	(void)spool_append(WL_EV_ofi_completion, now, now, 0, &event, sizeof(event));
+}
+
+static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const void *buf,
+						     ssize_t count, const fi_addr_t *src)
+{
+	const struct ofi_table *table = ofi_table_of(cq->ops);
+	uint8_t format = table ? table->format : (uint8_t)FI_CQ_FORMAT_UNSPEC;
+	size_t bytes = entry_bytes(format);
+	uint64_t now = spool_now();
+
+	ofi_poll_flush(cq);
+	for (ssize_t i = 0; i < count; i++)
+		entry_record(cq, format, (const char *)buf + (size_t)i * bytes,
+			     src ? src[i] : FI_ADDR_UNSPEC, now);
+}
+
+/* --- reads
+ * ---------------------------------------------------------------------------------------- */
+
+static ssize_t hook_read(struct fid_cq *cq, void *buf, size_t count)
+{
+	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	ssize_t ret;
+
+	if (!OFI_ENTER())
+		return real->read(cq, buf, count);
+	ret = real->read(cq, buf, count);
+	ofi_leave();
+	if (ret > 0 && buf)
+		entries_record(cq, buf, ret, NULL);
+	else if (ret == -FI_EAGAIN || ret == 0)
+		run_count(cq);
+	return ret;
+}
+
+static ssize_t hook_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	ssize_t ret;
+
+	if (!OFI_ENTER())
+		return real->readfrom(cq, buf, count, src_addr);
+	ret = real->readfrom(cq, buf, count, src_addr);
+	ofi_leave();
+	if (ret > 0 && buf)
+		entries_record(cq, buf, ret, src_addr);
+	else if (ret == -FI_EAGAIN || ret == 0)
+		run_count(cq);
+	return ret;
+}
+
+static ssize_t hook_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	uint64_t now;
+	ssize_t ret;
+
+	if (!OFI_ENTER())
+		return real->readerr(cq, buf, flags);
+	ret = real->readerr(cq, buf, flags);
+	ofi_leave();
+	if (ret <= 0)
+		return ret;
+	ofi_poll_flush(cq);
+	now = spool_now();
+	SPOOL_EMIT(ofi_completion, now, now, 0, .cq = (uintptr_t)cq,
+		   .context = (uintptr_t)buf->op_context, .flags = buf->flags, .bytes = buf->len,
+		   .buf = (uintptr_t)buf->buf, .data = buf->data, .tag = buf->tag,
+		   .src = FI_ADDR_UNSPEC, .status = -buf->err, .prov_errno = buf->prov_errno);
+	return ret;
+}
+
+struct blocked {
+	uint64_t begin;
+	uint32_t api, stack;
+};
+
+/* A read that may block: the thread's slot names it while it does. */
+static struct blocked block_begin(const void *object, uint32_t api)
+{
+	struct blocked blocked = {.api = api, .stack = wl_stack(WL_STACK_FOR_SYNC)};
+
+	blocked.begin = spool_now();
+	spool_enter(WL_EV_ofi_wait, api, blocked.begin, blocked.stack, (uintptr_t)object);
+	return blocked;
+}
+
+static void block_end(const struct blocked *blocked, const void *object, int timeout, ssize_t ret)
+{
+	spool_leave();
+	SPOOL_EMIT(ofi_wait, blocked->begin, spool_now(), 0, .object = (uintptr_t)object,
+		   .stack = blocked->stack, .api = blocked->api, .timeout_ms = timeout,
+		   .status = ret < 0 ? (int32_t)ret : 0);
+}
+
+static ssize_t hook_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond, int timeout)
+{
+	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	struct blocked blocked;
+	ssize_t ret;
+
+	if (!OFI_ENTER())
+		return real->sread(cq, buf, count, cond, timeout);
+	blocked = block_begin(cq, OFI_NAME("fi_cq_sread"));
+	ret = real->sread(cq, buf, count, cond, timeout);
+	ofi_leave();
+	block_end(&blocked, cq, timeout, ret);
+	if (ret > 0 && buf)
+		entries_record(cq, buf, ret, NULL);
+	return ret;
+}
+
+static ssize_t hook_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+			      const void *cond, int timeout)
+{
+	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	struct blocked blocked;
+	ssize_t ret;
+
+	if (!OFI_ENTER())
+		return real->sreadfrom(cq, buf, count, src_addr, cond, timeout);
+	blocked = block_begin(cq, OFI_NAME("fi_cq_sreadfrom"));
+	ret = real->sreadfrom(cq, buf, count, src_addr, cond, timeout);
+	ofi_leave();
+	block_end(&blocked, cq, timeout, ret);
+	if (ret > 0 && buf)
+		entries_record(cq, buf, ret, src_addr);
+	return ret;
+}
+
+static const struct ofi_slot cq_slots[] = {
+	OFI_SLOT(fi_ops_cq, read, hook_read),
+	OFI_SLOT(fi_ops_cq, readfrom, hook_readfrom),
+	OFI_SLOT(fi_ops_cq, readerr, hook_readerr),
+	OFI_SLOT(fi_ops_cq, sread, hook_sread),
+	OFI_SLOT(fi_ops_cq, sreadfrom, hook_sreadfrom),
+};
+const struct ofi_slots ofi_cq_slots = OFI_SLOTS(cq_slots);
+
+/* --- counters
+ * ------------------------------------------------------------------------------------- */
+
+/* Only a changed value is recorded: jobs poll counters as they poll queues. */
+static __thread struct {
+	const void *counter;
+	uint64_t value;
+} last_counter __attribute__((tls_model("initial-exec")));
+
+static void counter_record(const void *cntr, uint64_t value, uint32_t api, int status)
+{
+	uint64_t now;
+
+	if (last_counter.counter == cntr && last_counter.value == value)
+		return;
+	last_counter.counter = cntr;
+	last_counter.value = value;
+	now = spool_now();
+	SPOOL_EMIT(ofi_counter, now, now, 0, .cntr = (uintptr_t)cntr, .value = value, .api = api,
+		   .status = status);
+}
+
+static uint64_t hook_cntr_read(struct fid_cntr *cntr)
+{
+	struct fi_ops_cntr *real = OFI_REAL(cntr->ops);
+	uint64_t value;
+
+	if (!OFI_ENTER())
+		return real->read(cntr);
+	value = real->read(cntr);
+	ofi_leave();
+	counter_record(cntr, value, OFI_NAME("fi_cntr_read"), 0);
+	return value;
+}
+
+static int hook_cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
+{
+	struct fi_ops_cntr *real = OFI_REAL(cntr->ops);
+	struct blocked blocked;
+	int ret;
+
+	if (!OFI_ENTER())
+		return real->wait(cntr, threshold, timeout);
+	blocked = block_begin(cntr, OFI_NAME("fi_cntr_wait"));
+	ret = real->wait(cntr, threshold, timeout);
+	ofi_leave();
+	block_end(&blocked, cntr, timeout, ret);
+	if (ret == 0)
+		counter_record(cntr, threshold, OFI_NAME("fi_cntr_wait"), ret);
+	return ret;
+}
+
+static const struct ofi_slot cntr_slots[] = {
+	OFI_SLOT(fi_ops_cntr, read, hook_cntr_read),
+	OFI_SLOT(fi_ops_cntr, wait, hook_cntr_wait),
+};
+const struct ofi_slots ofi_cntr_slots = OFI_SLOTS(cntr_slots);

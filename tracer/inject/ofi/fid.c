@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations every object has: close, bind, control, and opening extension operations. Providers
+ * rewrite and free tables in them, so the originals are in place while they run.
+ */
+#include "tracer/inject/ofi/ofi.h"
+
+static enum wl_ofi_kind kind_of(const struct fid *fid)
+{
+	const struct ofi_object *object = ofi_find(fid);
+
+	return object ? (enum wl_ofi_kind)object->kind : WL_ofi_kind_other;
+}
+
+static void close_record(const struct fid *fid, const struct ofi_object *was, uint64_t begin,
+			 int ret)
+{
+	uint64_t end = spool_now();
+
+	if (was->kind == WL_ofi_kind_mr)
+		SPOOL_EMIT(ofi_mr_close, begin, end, 0, .mr = (uintptr_t)fid, .addr = was->address,
+			   .bytes = was->bytes, .api = OFI_NAME("fi_close"), .status = ret);
+	else
+		SPOOL_EMIT(ofi_close, begin, end, 0, .object = (uintptr_t)fid,
+			   .api = OFI_NAME("fi_close"), .status = ret, .kind = was->kind);
+}
+
+/* Everything but whose it is. */
+static void object_copy(struct ofi_object *to, const struct ofi_object *from)
+{
+	to->kind = from->kind;
+	to->format = from->format;
+	to->iface = from->iface;
+	to->hmem = from->hmem;
+	to->api_version = from->api_version;
+	to->address = from->address;
+	to->bytes = from->bytes;
+}
+
+static int hook_close(struct fid *fid)
+{
+	struct fi_ops *real = OFI_REAL(fid->ops);
+	struct ofi_object *object = ofi_find(fid);
+	struct ofi_object was = {0};
+	bool record = OFI_ENTER();
+	uint64_t begin;
+	int ret;
+
+	if (object)
+		object_copy(&was, object);
+	if (was.kind == WL_ofi_kind_cq || was.kind == WL_ofi_kind_cntr)
+		ofi_poll_flush(fid);
+	ofi_unhook(fid);
+	/* Forgotten before the call: the moment it returns, another thread may get the same
+	 * address. */
+	ofi_forget(fid);
+	begin = spool_now();
+	ret = real->close(fid);
+	if (ret != 0 && object) {
+		struct ofi_object *again = ofi_adopt(fid, (enum wl_ofi_kind)was.kind, was.format);
+
+		if (again)
+			object_copy(again, &was);
+	}
+	if (!record)
+		return ret;
+	ofi_leave();
+	close_record(fid, &was, begin, ret);
+	return ret;
+}
+
+static void bind_record(const struct fid *fid, const struct fid *bound, uint64_t flags,
+			uint64_t begin, int ret)
+{
+	uint64_t end = spool_now();
+
+	if (kind_of(fid) == WL_ofi_kind_mr)
+		SPOOL_EMIT(ofi_mr_control, begin, end, 0, .mr = (uintptr_t)fid,
+			   .object = (uintptr_t)bound, .flags = flags,
+			   .api = OFI_NAME("fi_mr_bind"), .status = ret);
+	else
+		SPOOL_EMIT(ofi_bind, begin, end, 0, .object = (uintptr_t)fid,
+			   .bound = (uintptr_t)bound, .flags = flags, .api = OFI_NAME("fi_bind"),
+			   .status = ret, .kind = (uint8_t)kind_of(fid),
+			   .bound_kind = (uint8_t)kind_of(bound));
+}
+
+/* A queue or counter made by an extension operation is met here for the first time. */
+static void adopt_bound(struct fid *bound)
+{
+	if (ofi_find(bound))
+		ofi_rehook(bound);
+	else if (bound->fclass == FI_CLASS_CQ)
+		ofi_adopt(bound, WL_ofi_kind_cq, FI_CQ_FORMAT_UNSPEC);
+	else if (bound->fclass == FI_CLASS_CNTR)
+		ofi_adopt(bound, WL_ofi_kind_cntr, 0);
+}
+
+static int hook_bind(struct fid *fid, struct fid *bound, uint64_t flags)
+{
+	struct fi_ops *real = OFI_REAL(fid->ops);
+	bool record = OFI_ENTER();
+	uint64_t begin;
+	int ret;
+
+	ofi_unhook(fid);
+	begin = spool_now();
+	ret = real->bind(fid, bound, flags);
+	ofi_rehook(fid);
+	ofi_rehook_queues();
+	if (!record)
+		return ret;
+	ofi_leave();
+	if (ret == 0)
+		adopt_bound(bound);
+	bind_record(fid, bound, flags, begin, ret);
+	return ret;
+}
+
+static uint32_t control_name(int command, enum wl_ofi_kind kind)
+{
+	switch (command) {
+	case FI_ENABLE:
+		return kind == WL_ofi_kind_mr ? OFI_NAME("fi_mr_enable") : OFI_NAME("fi_enable");
+	case FI_ALIAS:
+		return OFI_NAME("fi_ep_alias");
+	case FI_REFRESH:
+		return OFI_NAME("fi_mr_refresh");
+	case FI_QUEUE_WORK:
+		return OFI_NAME("fi_control(FI_QUEUE_WORK)");
+	case FI_CANCEL_WORK:
+		return OFI_NAME("fi_control(FI_CANCEL_WORK)");
+	case FI_FLUSH_WORK:
+		return OFI_NAME("fi_control(FI_FLUSH_WORK)");
+	default:
+		return OFI_NAME("fi_control");
+	}
+}
+
+static void control_record(const struct fid *fid, int command, uint64_t begin, int ret)
+{
+	enum wl_ofi_kind kind = kind_of(fid);
+	uint64_t end = spool_now();
+
+	if (kind == WL_ofi_kind_mr)
+		SPOOL_EMIT(ofi_mr_control, begin, end, 0, .mr = (uintptr_t)fid,
+			   .key = ret == 0 ? ((const struct fid_mr *)fid)->key : 0,
+			   .api = control_name(command, kind), .status = ret);
+	else
+		SPOOL_EMIT(ofi_control, begin, end, 0, .object = (uintptr_t)fid,
+			   .arg = (uint64_t)command, .api = control_name(command, kind),
+			   .status = ret, .kind = (uint8_t)kind);
+}
+
+static int hook_control(struct fid *fid, int command, void *arg)
+{
+	struct fi_ops *real = OFI_REAL(fid->ops);
+	bool record = OFI_ENTER();
+	uint64_t begin;
+	int ret;
+
+	ofi_unhook(fid);
+	begin = spool_now();
+	ret = real->control(fid, command, arg);
+	ofi_rehook(fid);
+	if (command == FI_ENABLE)
+		ofi_rehook_queues();
+	if (!record)
+		return ret;
+	ofi_leave();
+	if (ret == 0 && command == FI_ALIAS && arg) {
+		const struct fi_alias *alias = arg;
+
+		if (alias->fid && *alias->fid)
+			ofi_adopt(*alias->fid, kind_of(fid), 0);
+	}
+	control_record(fid, command, begin, ret);
+	return ret;
+}
+
+static int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+			 void *context)
+{
+	struct fi_ops *real = OFI_REAL(fid->ops);
+	bool record = OFI_ENTER();
+	uint64_t begin = spool_now();
+	int ret = real->ops_open(fid, name, flags, ops, context);
+
+	if (!record)
+		return ret;
+	ofi_leave();
+	/* Calls through such a table cannot be seen, so the trace says that there is one. */
+	SPOOL_EMIT(ofi_control, begin, spool_now(), 0, .object = (uintptr_t)fid, .value = flags,
+		   .api = OFI_NAME("fi_open_ops"),
+		   .detail = ret == 0 && name ? spool_intern_string(name, strlen(name)) : 0,
+		   .status = ret, .kind = (uint8_t)kind_of(fid));
+	return ret;
+}
+
+static const struct ofi_slot slots[] = {
+	OFI_SLOT(fi_ops, close, hook_close),
+	OFI_SLOT(fi_ops, bind, hook_bind),
+	OFI_SLOT(fi_ops, control, hook_control),
+	OFI_SLOT(fi_ops, ops_open, hook_ops_open),
+};
+const struct ofi_slots ofi_fid_slots = OFI_SLOTS(slots);
