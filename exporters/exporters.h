@@ -16,8 +16,7 @@
 #define MODEL_STACK_MAX      256 /* frames of one stack that are looked at */
 #define MODEL_ALL_THREADS    (-1)
 
-/* --- the job ------------------------------------------------------------------------------------
- */
+/* --- the job ---------------------------------------------------------------------------------- */
 
 struct model;
 
@@ -81,8 +80,7 @@ void model_bounds(const struct model *model, int64_t *first_ns, int64_t *last_ns
 /* The reference host's clocks at one moment (boottime_ns is the model's clock). */
 struct trace_clock model_reference(const struct model *model);
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records ---------------------------------------------------------------------------------- */
 
 struct model_cursor;
 
@@ -111,8 +109,7 @@ int model_arg_index(const struct wl_event_type *type, const char *name);
 /* The event's call class (enum wl_call_class), WL_call_class_none for one that has none. */
 unsigned model_event_class(const struct trace_event *event);
 
-/* --- stacks -------------------------------------------------------------------------------------
- */
+/* --- stacks ----------------------------------------------------------------------------------- */
 
 /* A frame with everything that could be found out. Strings live as long as the model. */
 struct model_frame {
@@ -143,8 +140,7 @@ const struct model_frame *model_site(struct model *model, unsigned process, uint
 /* "train.py:12 in step" or "libfoo.so+0x123 in f()"; as snprintf. A NULL frame gives "". */
 int model_frame_text(const struct model_frame *frame, char *buf, size_t size);
 
-/* --- matching -----------------------------------------------------------------------------------
- */
+/* --- matching --------------------------------------------------------------------------------- */
 
 enum model_transfer_end {
 	MODEL_TRANSFER_COMPLETED,  /* a completion entry was read */
@@ -224,8 +220,7 @@ void model_matcher_finish(struct model_matcher *matcher);
 const struct model_match_counts *model_matcher_counts(const struct model_matcher *matcher);
 void model_matcher_free(struct model_matcher *matcher);
 
-/* --- exporters ----------------------------------------------------------------------------------
- */
+/* --- exporters -------------------------------------------------------------------------------- */
 
 enum export_compress { EXPORT_COMPRESS_NONE, EXPORT_COMPRESS_DEFLATE, EXPORT_COMPRESS_MAX };
 

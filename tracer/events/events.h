@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- the table as types ------------------------------------------------------------------------- */
+/* --- the table as types ----------------------------------------------------------------------- */
 
 #define WL_T_u8	 uint8_t
 #define WL_T_u16 uint16_t
@@ -83,7 +83,7 @@ enum wl_flag {
 	WL_FLAG_GUESSED = 1 << 3,     /* an argument is a best guess (memory kind not known for sure) */
 };
 
-/* --- the table as data -------------------------------------------------------------------------- */
+/* --- the table as data ------------------------------------------------------------------------ */
 
 enum wl_form { WL_FORM_CALL, WL_FORM_INSTANT, WL_FORM_BEGIN, WL_FORM_END, WL_FORM_MAX };
 

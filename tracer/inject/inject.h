@@ -14,14 +14,12 @@
 
 #define WL_EXPORT __attribute__((visibility("default")))
 
-/* --- settings (settings.c, settings.def)
- * ---------------------------------------------------------- */
+/* --- settings (settings.c, settings.def) ------------------------------------------------------ */
 
 /* What the job's environment asks for; see settings.h. */
 extern struct wl_settings wl_settings;
 
-/* --- life (init.c)
- * -------------------------------------------------------------------------------- */
+/* --- life (init.c) ---------------------------------------------------------------------------- */
 
 /*
  * To be called when the job meets its first CUDA or fabric object (cuInit, fi_fabric, ...), before
@@ -66,8 +64,7 @@ void wl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The one line that a bare preload may print: settings that cannot be used. */
 void wl_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* --- stacks (stack.c, python.c)
- * ------------------------------------------------------------------- */
+/* --- stacks (stack.c, python.c) --------------------------------------------------------------- */
 
 enum wl_stack_for { WL_STACK_FOR_SYNC, WL_STACK_FOR_REGISTRATION, WL_STACK_FOR_OTHER };
 
@@ -77,8 +74,7 @@ uint32_t wl_stack(enum wl_stack_for use);
 /* When a recording begins (init.c): what would be done late at the first stack is done now. */
 void wl_stack_start(void);
 
-/* --- names
- * ---------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* A constant name interned once a process: each use has one static struct. */
 struct wl_name {
@@ -97,8 +93,7 @@ static inline uint32_t wl_name_id(struct wl_name *name)
 	return id;
 }
 
-/* --- symbols (symbols.c, dlsym.S)
- * ----------------------------------------------------------------- */
+/* --- symbols (symbols.c, dlsym.S) ------------------------------------------------------------- */
 
 /*
  * The only hooks of dlsym and dlvsym. A domain (CUDA, libfabric) says which names interest it and,
@@ -124,8 +119,7 @@ bool wl_address_in(const void *address, const char *soname_prefix);
 void *wl_real_dlsym(void *handle, const char *name);
 void *wl_real_dlvsym(void *handle, const char *name, const char *version);
 
-/* --- NVTX (nvtx.c)
- * -------------------------------------------------------------------------------- */
+/* --- NVTX (nvtx.c) ---------------------------------------------------------------------------- */
 
 /* Sets NVTX_INJECTION64_PATH to this library unless set; then the tool named there is chained. */
 void wl_nvtx_prepare(const char *own_path);

@@ -92,8 +92,7 @@ static const struct ofi_slot atomic_slots[] = {
 };
 const struct ofi_slots ofi_atomic_slots = OFI_SLOTS(atomic_slots);
 
-/* --- collectives
- * ---------------------------------------------------------------------------------- */
+/* --- collectives ------------------------------------------------------------------------------ */
 
 #define GROUP .peer = coll_addr, .flags = flags
 

@@ -45,8 +45,7 @@ static void control_record(const void *object, uint32_t api, uint64_t arg, uint6
 		return ret;                                                                        \
 	}
 
-/* --- endpoints
- * ------------------------------------------------------------------------------------ */
+/* --- endpoints -------------------------------------------------------------------------------- */
 
 /* setopt, getopt and cancel are called with a fid; endpoints of every class begin alike. */
 static struct fi_ops_ep *real_ep_ops(struct fid *fid)
@@ -135,8 +134,7 @@ static const struct ofi_slot ep_slots[] = {
 };
 const struct ofi_slots ofi_ep_slots = OFI_SLOTS(ep_slots);
 
-/* --- connection management
- * ------------------------------------------------------------------------ */
+/* --- connection management -------------------------------------------------------------------- */
 
 CONTROL(hook_connect, int, ep, cm, connect, "fi_connect", 0, 0,
 	(struct fid_ep * ep, const void *addr, const void *param, size_t bytes),
@@ -157,8 +155,7 @@ static const struct ofi_slot cm_slots[] = {
 };
 const struct ofi_slots ofi_cm_slots = OFI_SLOTS(cm_slots);
 
-/* --- event queues
- * --------------------------------------------------------------------------------- */
+/* --- event queues ----------------------------------------------------------------------------- */
 
 static ssize_t hook_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout,
 			     uint64_t flags)
@@ -185,8 +182,7 @@ static ssize_t hook_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size
 static const struct ofi_slot eq_slots[] = {OFI_SLOT(fi_ops_eq, sread, hook_eq_sread)};
 const struct ofi_slots ofi_eq_slots = OFI_SLOTS(eq_slots);
 
-/* --- address vectors
- * ------------------------------------------------------------------------------ */
+/* --- address vectors -------------------------------------------------------------------------- */
 
 static void av_record(const struct fid_av *av, uint32_t api, const fi_addr_t *addr, size_t count,
 		      uint64_t begin, int ret)

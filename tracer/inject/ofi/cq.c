@@ -6,8 +6,7 @@
  */
 #include "tracer/inject/ofi/ofi.h"
 
-/* --- runs of empty reads
- * -------------------------------------------------------------------------- */
+/* --- runs of empty reads ---------------------------------------------------------------------- */
 
 #define RUNS 4 /* queues a thread polls in turn */
 struct run {
@@ -59,8 +58,7 @@ void ofi_poll_flush(const void *queue)
 			run_end(&runs[i], spool_now());
 }
 
-/* --- completion entries
- * --------------------------------------------------------------------------- */
+/* --- completion entries ----------------------------------------------------------------------- */
 
 static size_t entry_bytes(uint8_t format)
 {
@@ -114,8 +112,7 @@ static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const vo
 			     src ? src[i] : FI_ADDR_UNSPEC, now);
 }
 
-/* --- reads
- * ---------------------------------------------------------------------------------------- */
+/* --- reads ------------------------------------------------------------------------------------ */
 
 static ssize_t hook_read(struct fid_cq *cq, void *buf, size_t count)
 {
@@ -237,8 +234,7 @@ static const struct ofi_slot cq_slots[] = {
 };
 const struct ofi_slots ofi_cq_slots = OFI_SLOTS(cq_slots);
 
-/* --- counters
- * ------------------------------------------------------------------------------------- */
+/* --- counters --------------------------------------------------------------------------------- */
 
 /* Only a changed value is recorded: jobs poll counters as they poll queues. */
 static __thread struct {

@@ -15,8 +15,7 @@ typedef int (*fabric_fn)(struct fi_fabric_attr *attr, struct fid_fabric **fabric
 typedef int (*fabric2_fn)(struct fi_info *info, struct fid_fabric **fabric, uint64_t flags,
 			  void *context);
 
-/* --- finding the real one
- * ------------------------------------------------------------------------- */
+/* --- finding the real one --------------------------------------------------------------------- */
 
 static const char *base_name(const char *path)
 {
@@ -67,8 +66,7 @@ static void *find_real(const char *name, const char *version, const void *caller
 	return symbol;
 }
 
-/* --- fi_getinfo
- * ----------------------------------------------------------------------------------- */
+/* --- fi_getinfo ------------------------------------------------------------------------------- */
 
 /* "tcp;ofi_rxm, shm, ...": what was offered, in order, each name once in a row. */
 static uint32_t providers_in_words(const struct fi_info *info)
@@ -130,8 +128,7 @@ static int getinfo(getinfo_fn real, const void *caller, uint32_t version, const 
 	return ret;
 }
 
-/* --- fi_fabric
- * ------------------------------------------------------------------------------------ */
+/* --- fi_fabric -------------------------------------------------------------------------------- */
 
 static void fabric_record(struct fid_fabric **fabric, const char *provider, uint32_t api,
 			  uint64_t begin, int ret)
@@ -198,8 +195,7 @@ static int fabric2(fabric2_fn real, const void *caller, struct fi_info *info,
 	return ret;
 }
 
-/* --- exported, one function a symbol version
- * ------------------------------------------------------ */
+/* --- exported, one function a symbol version -------------------------------------------------- */
 
 #define CALLER __builtin_return_address(0)
 
@@ -248,8 +244,7 @@ int ofi_fabric2_1_8(struct fi_info *info, struct fid_fabric **fabric, uint64_t f
 }
 __asm__(".symver ofi_fabric2_1_8, fi_fabric2@@FABRIC_1.8");
 
-/* --- given out by dlsym
- * --------------------------------------------------------------------------- */
+/* --- given out by dlsym ----------------------------------------------------------------------- */
 
 /*
  * A looked-up pointer stands for one function of one library, whatever its version: each gets a

@@ -4,8 +4,7 @@
  */
 #include "tracer/inject/ofi/post.h"
 
-/* --- untagged
- * ------------------------------------------------------------------------------------- */
+/* --- untagged --------------------------------------------------------------------------------- */
 
 POST(hook_recv, msg, recv, recv, "fi_recv", context,
      (struct fid_ep * ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, void *context),
@@ -53,8 +52,7 @@ static const struct ofi_slot msg_slots[] = {
 };
 const struct ofi_slots ofi_msg_slots = OFI_SLOTS(msg_slots);
 
-/* --- tagged
- * --------------------------------------------------------------------------------------- */
+/* --- tagged ----------------------------------------------------------------------------------- */
 
 #define TAGGED_MESSAGE                                                                             \
 	MESSAGE;                                                                                   \

@@ -6,8 +6,7 @@
 
 #include <link.h>
 
-/* --- registry
- * ------------------------------------------------------------------------------------- */
+/* --- registry --------------------------------------------------------------------------------- */
 
 #define OBJECTS 65536u /* a power of two */
 #define WINDOW  32u    /* an object lies within so many entries of its hash */
@@ -61,8 +60,7 @@ void ofi_forget(const void *fid)
 	atomic_store_explicit(&object->fid, 0, memory_order_release);
 }
 
-/* --- hooking all tables of an object
- * -------------------------------------------------------------- */
+/* --- hooking all tables of an object ---------------------------------------------------------- */
 
 #define HOOK(field, kind) ofi_table_hook((const void **)&(field), (kind), 0)
 #define UNHOOK(field)     ofi_table_unhook((const void **)&(field))
@@ -168,8 +166,7 @@ struct ofi_object *ofi_adopt(struct fid *fid, enum wl_ofi_kind kind, uint8_t for
 	return object;
 }
 
-/* --- descriptors of device memory
- * ----------------------------------------------------------------- */
+/* --- descriptors of device memory ------------------------------------------------------------- */
 
 #define DESCRIPTORS 8192u
 
@@ -225,8 +222,7 @@ uint8_t ofi_descriptor_iface_slow(const void *descriptor)
 	return WL_hmem_iface_system;
 }
 
-/* --- libfabric's own code
- * ------------------------------------------------------------------------- */
+/* --- libfabric's own code --------------------------------------------------------------------- */
 
 struct ofi_text ofi_texts[OFI_TEXTS];
 _Atomic unsigned ofi_text_count;

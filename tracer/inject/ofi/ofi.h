@@ -73,8 +73,7 @@ extern const struct ofi_slots ofi_fid_slots, ofi_fabric_slots, ofi_domain_slots,
 	ofi_atomic_slots, ofi_collective_slots, ofi_cq_slots, ofi_cntr_slots, ofi_eq_slots,
 	ofi_av_slots;
 
-/* --- tables (table.c)
- * ----------------------------------------------------------------------------- */
+/* --- tables (table.c) ------------------------------------------------------------------------- */
 
 /* Stands before each copy we hand out, so that one subtraction finds the original. */
 struct ofi_table {
@@ -123,8 +122,7 @@ static inline void ofi_table_unhook(const void **slot)
 void ofi_table_patch(void *table, size_t bytes, enum ofi_table_kind kind);
 const void *ofi_patched(const void *table);
 
-/* --- objects (object.c)
- * --------------------------------------------------------------------------- */
+/* --- objects (object.c) ----------------------------------------------------------------------- */
 
 /* What must be remembered of an object the job opened. */
 struct ofi_object {
@@ -158,8 +156,7 @@ static inline uint8_t ofi_descriptor_iface(const void *descriptor)
 		       : WL_hmem_iface_system;
 }
 
-/* --- who calls (object.c)
- * ------------------------------------------------------------------------- */
+/* --- who calls (object.c) --------------------------------------------------------------------- */
 
 /* Code of libfabric and its providers: a call from there is not the job's. */
 struct ofi_text {

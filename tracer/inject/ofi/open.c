@@ -31,8 +31,7 @@ static bool enter_on(const void *parent, const void *caller)
 }
 #define ENTER_ON(parent) enter_on((parent), __builtin_return_address(0))
 
-/* --- fabric
- * --------------------------------------------------------------------------------------- */
+/* --- fabric ----------------------------------------------------------------------------------- */
 
 static uint32_t provider_name(const struct fi_info *info)
 {
@@ -139,8 +138,7 @@ static const struct ofi_slot fabric_slots[] = {
 };
 const struct ofi_slots ofi_fabric_slots = OFI_SLOTS(fabric_slots);
 
-/* --- domain
- * --------------------------------------------------------------------------------------- */
+/* --- domain ----------------------------------------------------------------------------------- */
 
 /* What the job asked for decides how its completion entries are to be read. */
 static uint8_t cq_format(const struct fi_cq_attr *attr)

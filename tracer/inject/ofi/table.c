@@ -125,8 +125,7 @@ void ofi_table_hook(const void **slot, enum ofi_table_kind kind, uint8_t format)
 		__atomic_store_n(slot, copy_of(table), __ATOMIC_RELEASE);
 }
 
-/* --- patching in place
- * ---------------------------------------------------------------------------- */
+/* --- patching in place ------------------------------------------------------------------------ */
 
 #define PATCHES     64
 #define PATCH_BYTES 256
