@@ -6,6 +6,7 @@
  */
 #include "tracer/inject/elf.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
@@ -227,8 +228,8 @@ WL_BARE static find_object_fn find_object(void)
 
 	if (!fn) {
 		for (const struct link_map *map = wl_maps(); map && !fn; map = map->l_next)
-			if (wl_text_starts(wl_map_file(map), "ld-linux") ||
-			    wl_text_starts(wl_map_file(map), "ld64"))
+			if (wl_text_starts(wl_map_file(map), "libc.so") ||
+			    wl_text_starts(wl_map_file(map), "ld-linux"))
 				fn = (uintptr_t)wl_map_symbol(map, "_dl_find_object", NULL);
 		if (!fn)
 			fn = 1;

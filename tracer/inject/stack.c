@@ -6,6 +6,7 @@
  */
 #include "tracer/inject/elf.h"
 #include "tracer/inject/inject.h"
+#include "tracer/inject/python.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -14,11 +15,13 @@
 
 #define OWN_FRAMES_MAX 12 /* of this library, between the job's call and backtrace() */
 #define CACHE_SLOTS    4096
+#define FRAME_SLOTS    2048
 
+/* Python frames, and native ones from native_first up to native_count; both innermost first. */
 struct raw_stack {
-	unsigned native_count;
-	void *native[WL_STACK_DEPTH_MAX + OWN_FRAMES_MAX];
-	unsigned native_first; /* index of the first frame that is not ours */
+	struct wl_python_frame *python;
+	void **native;
+	unsigned python_count, native_first, native_count;
 };
 
 static struct {
@@ -122,6 +125,48 @@ static void native_frame(struct spool_meta_frame *frame, void *address)
 	}
 }
 
+/* --- Python frames ------------------------------------------------------------------------------ */
+
+/* Frames seen before, in the manner of the cache of stacks. */
+struct frame_slot {
+	_Atomic uint64_t check, names, line; /* file << 32 | function; generation << 32 | line */
+};
+static struct frame_slot frame_cache[FRAME_SLOTS];
+
+static uint64_t frame_key(const struct wl_python_frame *f)
+{
+	return mix(mix(mix(0x9e3779b9, f->code), (uint32_t)f->offset), f->guard);
+}
+
+static void python_frame(struct spool_meta_frame *frame, const struct wl_python_frame *f)
+{
+	uint64_t key = frame_key(f), generation = spool_generation();
+	struct frame_slot *slot = &frame_cache[key % FRAME_SLOTS];
+	uint64_t names = atomic_load_explicit(&slot->names, memory_order_relaxed);
+	uint64_t line = atomic_load_explicit(&slot->line, memory_order_relaxed);
+	uint64_t check = atomic_load_explicit(&slot->check, memory_order_relaxed);
+
+	if ((check ^ names ^ line) != key || line >> 32 != generation) {
+		uint32_t file = 0, function = 0, number = 0;
+
+		if (wl_python_resolve(f, &file, &function, &number)) {
+			names = (uint64_t)file << 32 | function;
+			line = generation << 32 | number;
+			atomic_store_explicit(&slot->names, names, memory_order_relaxed);
+			atomic_store_explicit(&slot->line, line, memory_order_relaxed);
+			atomic_store_explicit(&slot->check, key ^ names ^ line,
+					      memory_order_relaxed);
+		} else {
+			names = line = 0;
+		}
+	}
+	frame->kind = TRACE_FRAME_PYTHON;
+	frame->what = (uint32_t)(names >> 32);
+	frame->name = (uint32_t)names;
+	frame->where = (uint32_t)line;
+	frame->reserved = 0;
+}
+
 /* --- all together -------------------------------------------------------------------------------
  */
 
@@ -136,23 +181,42 @@ static uint64_t raw_key(const struct raw_stack *raw)
 {
 	uint64_t key = mix(0x57a71ac5, atomic_load_explicit(&epoch, memory_order_relaxed));
 
+	for (unsigned i = 0; i < raw->python_count; i++) {
+		const struct wl_python_frame *f = &raw->python[i];
+
+		key = mix(key, f->guard ^ ((uint64_t)(uint32_t)f->offset << 40) ^ f->code);
+	}
 	for (unsigned i = raw->native_first; i < raw->native_count; i++)
 		key = mix(key, (uintptr_t)raw->native[i]);
 	return key;
 }
 
-static uint32_t raw_intern(const struct raw_stack *raw)
+/* Apart, so that a stack seen before needs no room for this on the job's stack. */
+__attribute__((noinline)) static uint32_t raw_intern(const struct raw_stack *raw)
 {
-	struct spool_meta_frame frames[WL_STACK_DEPTH_MAX];
+	struct spool_meta_frame frames[2 * WL_STACK_DEPTH_MAX];
 	unsigned count = 0;
 
+	for (unsigned i = 0; i < raw->python_count; i++)
+		python_frame(&frames[count++], &raw->python[i]);
 	for (unsigned i = raw->native_first; i < raw->native_count; i++)
 		native_frame(&frames[count++], raw->native[i]);
 	return count ? spool_intern_stack(frames, count) : 0;
 }
 
+/* An interpreter may be loaded long after the first event: looked for at misses, ever more rarely. */
+static void python_look_again(void)
+{
+	static _Atomic uint32_t misses;
+	uint32_t n = atomic_fetch_add_explicit(&misses, 1, memory_order_relaxed);
+
+	if (!(n & (n - 1)))
+		wl_python_start();
+}
+
 uint32_t wl_stack(enum wl_stack_for use)
 {
+	unsigned depth = wl_settings.stack_depth;
 	struct raw_stack raw;
 	int saved = errno;
 	uint64_t key;
@@ -160,10 +224,14 @@ uint32_t wl_stack(enum wl_stack_for use)
 
 	if (!wanted(use))
 		return 0;
+	raw.python = __builtin_alloca(depth * sizeof(*raw.python));
+	raw.native = __builtin_alloca((depth + OWN_FRAMES_MAX) * sizeof(*raw.native));
+	raw.python_count = wl_python_walk(raw.python, depth);
 	native_capture(&raw);
 	key = raw_key(&raw);
 	id = cache_get(key);
 	if (!id) {
+		python_look_again();
 		id = raw_intern(&raw);
 		if (id)
 			cache_put(key, id);
@@ -180,6 +248,7 @@ void wl_stack_start(void)
 
 	if (wl_settings.stacks == WL_STACK_NONE)
 		return;
+	wl_python_start();
 	length = readlink("/proc/self/exe", known.exe, sizeof(known.exe) - 1);
 	known.exe[length > 0 ? length : 0] = '\0';
 	known.native = wl_place_lock_free() && wl_place_find((void *)wl_stack_start, &place);

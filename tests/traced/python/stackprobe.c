@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What Python programs call to see the stack that the tracer would record: the tracer's own capture
+ * (stack.c, python.c) over an interning that keeps frames as text. Built as a shared object that
+ * Python opens with ctypes.
+ */
+#include "tracer/inject/inject.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STRINGS_MAX 65536
+
+struct wl_settings wl_settings = {
+	.enabled = true, .stacks = WL_STACK_ALL, .stack_depth = WL_STACK_DEPTH_MAX};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *strings[STRINGS_MAX];
+static uint32_t string_count = 1, stack_count;
+static char notes[1024];
+
+uint32_t spool_generation(void)
+{
+	return 1;
+}
+
+uint32_t spool_intern_string(const char *text, size_t length)
+{
+	uint32_t id = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 1; i < string_count && !id; i++)
+		if (!strncmp(strings[i], text, length) && !strings[i][length])
+			id = i;
+	if (!id && string_count < STRINGS_MAX) {
+		id = string_count++;
+		strings[id] = strndup(text, length);
+	}
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+uint32_t spool_intern_module(const char *path, uint64_t bias, uint64_t start, uint64_t end,
+			     const uint8_t *build_id, unsigned build_id_bytes)
+{
+	(void)bias, (void)start, (void)end, (void)build_id, (void)build_id_bytes;
+	return spool_intern_string(path, strlen(path));
+}
+
+uint32_t spool_intern_stack(const struct spool_meta_frame *frames, unsigned count)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	for (unsigned i = 0; i < count; i++)
+		if ((frames[i].kind & 0xff) == TRACE_FRAME_PYTHON)
+			fprintf(out, "P\t%s\t%llu\t%s\n", strings[frames[i].what],
+				(unsigned long long)frames[i].where, strings[frames[i].name]);
+		else
+			fprintf(out, "N\t%s\t%llx\n",
+				frames[i].what ? strings[frames[i].what] : "?",
+				(unsigned long long)frames[i].where);
+	fclose(out);
+	uint32_t id = spool_intern_string(text, size);
+	free(text);
+	__atomic_fetch_add(&stack_count, 1, __ATOMIC_RELAXED);
+	return id;
+}
+
+void spool_attribute(const char *key, const char *value)
+{
+	snprintf(notes, sizeof(notes), "%s: %s", key, value);
+}
+
+void wl_debug(const char *format, ...)
+{
+	(void)format;
+}
+
+bool wl_started(void);
+bool wl_started(void)
+{
+	return true;
+}
+
+/* --- for ctypes --------------------------------------------------------------------------------- */
+
+WL_EXPORT void probe_start(void);
+WL_EXPORT const char *probe_stack(void);
+WL_EXPORT const char *probe_notes(void);
+WL_EXPORT const char *probe_callback(const char *(*call)(void));
+WL_EXPORT uint32_t probe_stack_count(void);
+
+void probe_start(void)
+{
+	wl_stack_start();
+}
+
+/* Frames as lines: "P file line function" or "N module offset", with tabs. Never freed. */
+const char *probe_stack(void)
+{
+	uint32_t id = wl_stack(WL_STACK_FOR_SYNC);
+
+	return id ? strings[id] : "";
+}
+
+/* Through C, as a library's callback into Python would come. */
+const char *probe_callback(const char *(*call)(void))
+{
+	return call();
+}
+
+const char *probe_notes(void)
+{
+	return notes;
+}
+
+/* Stacks that had to be made anew, not found in the cache. */
+uint32_t probe_stack_count(void)
+{
+	return __atomic_load_n(&stack_count, __ATOMIC_RELAXED);
+}

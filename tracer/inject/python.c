@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading Python's frames. The interpreter lock is never taken: bindings release it around the very
+ * calls we are interested in, and taking it inside one of them can deadlock. Nothing of Python's is
+ * called but PyGILState_GetThisThreadState(), which reads a thread-local value.
+ */
+#include "tracer/inject/python.h"
+#include "tracer/inject/inject.h"
+#include "tracer/inject/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECKED_WALKS   32        /* this many first walks test every address before they read it */
+#define OFFSET_MAX      (1 << 26) /* no byte code is longer */
+#define TEXT_BYTES_MAX  1024      /* longer names are cut */
+#define TABLE_BYTES_MAX (1 << 24)
+
+enum { PYTHON_UNKNOWN, PYTHON_STARTING, PYTHON_READY, PYTHON_OFF };
+
+static struct {
+	_Atomic unsigned state;
+	const struct wl_pylayout *layout;
+	void *(*this_thread)(void);
+	uintptr_t code_type, text_type, bytes_type;
+	_Atomic unsigned checked; /* walks done with every address tested */
+} python;
+
+/* --- finding the interpreter -------------------------------------------------------------------- */
+
+/* "3.11.2 (main, ...)" -> 0x030b0000 */
+static unsigned version_parse(const char *text)
+{
+	char *end;
+	unsigned long major = strtoul(text, &end, 10), minor;
+
+	if (*end != '.')
+		return 0;
+	minor = strtoul(end + 1, &end, 10);
+	return major > 255 || minor > 255 ? 0 : (unsigned)(major << 24 | minor << 16);
+}
+
+static void switch_off(const char *why)
+{
+	if (atomic_exchange(&python.state, PYTHON_OFF) != PYTHON_OFF) {
+		spool_attribute("python-frames", why);
+		wl_debug("Python frames are off: %s", why);
+	}
+}
+
+static bool interpreter_read(const char **why)
+{
+	const char *(*version)(void) =
+		(const char *(*)(void))wl_symbol_find(NULL, "Py_GetVersion", NULL);
+
+	*why = "the interpreter lacks a symbol that a walk needs";
+	python.this_thread =
+		(void *(*)(void))wl_symbol_find(NULL, "PyGILState_GetThisThreadState", NULL);
+	python.code_type = (uintptr_t)wl_symbol_find(NULL, "PyCode_Type", NULL);
+	python.text_type = (uintptr_t)wl_symbol_find(NULL, "PyUnicode_Type", NULL);
+	python.bytes_type = (uintptr_t)wl_symbol_find(NULL, "PyBytes_Type", NULL);
+	if (!version || !python.this_thread || !python.code_type || !python.text_type ||
+	    !python.bytes_type)
+		return false;
+	python.layout = wl_pylayout_find(version_parse(version()),
+					 wl_symbol_find(NULL, "_PyRuntime", NULL), why);
+	return python.layout != NULL;
+}
+
+void wl_python_start(void)
+{
+	unsigned unknown = PYTHON_UNKNOWN;
+	const char *why;
+
+	if (atomic_load_explicit(&python.state, memory_order_relaxed) != PYTHON_UNKNOWN ||
+	    !wl_symbol_find(NULL, "PyGILState_GetThisThreadState", NULL) ||
+	    !atomic_compare_exchange_strong(&python.state, &unknown, PYTHON_STARTING))
+		return;
+	if (!interpreter_read(&why)) {
+		char line[160];
+
+		snprintf(line, sizeof(line), "off: %s", why);
+		switch_off(line);
+		return;
+	}
+	/* Pairs with the acquire in wl_python_walk: who sees READY sees the layout. */
+	atomic_store_explicit(&python.state, PYTHON_READY, memory_order_release);
+}
+
+/* --- reading ------------------------------------------------------------------------------------ */
+
+/* One walk's way to memory: with checks, an address that cannot be read is found out, not followed. */
+struct reach {
+	const struct wl_pylayout *layout;
+	bool checked;
+	bool failed;
+};
+
+static inline bool get_bytes(struct reach *r, uintptr_t address, void *to, size_t bytes)
+{
+	if (__builtin_expect(r->checked, 0) && !wl_memory_readable((void *)address, bytes)) {
+		r->failed = true;
+		return false;
+	}
+	memcpy(to, (const void *)address, bytes);
+	return true;
+}
+
+static inline uintptr_t get_pointer(struct reach *r, uintptr_t base, short offset)
+{
+	uintptr_t value = 0;
+
+	get_bytes(r, base + (uintptr_t)(intptr_t)offset, &value, sizeof(value));
+	return value;
+}
+
+static inline int32_t get_int(struct reach *r, uintptr_t base, short offset)
+{
+	int32_t value = 0;
+
+	get_bytes(r, base + (uintptr_t)(intptr_t)offset, &value, sizeof(value));
+	return value;
+}
+
+static inline bool is_a(struct reach *r, uintptr_t object, uintptr_t type)
+{
+	return object && get_pointer(r, object, r->layout->object_type) == type;
+}
+
+static uintptr_t innermost_frame(struct reach *r, uintptr_t thread)
+{
+	const struct wl_pylayout *l = r->layout;
+	uintptr_t cframe;
+
+	if (l->thread_cframe < 0)
+		return get_pointer(r, thread, l->thread_frame);
+	cframe = get_pointer(r, thread, l->thread_cframe);
+	return cframe ? get_pointer(r, cframe, l->cframe_frame) : 0;
+}
+
+static bool frame_offset(struct reach *r, uintptr_t frame, uintptr_t code, int32_t *offset)
+{
+	const struct wl_pylayout *l = r->layout;
+	uintptr_t start;
+	intptr_t bytes;
+
+	if (l->instr_is_index) {
+		bytes = get_int(r, frame, l->frame_instr);
+		if (l->lines == WL_PYLINES_RANGES)
+			bytes *= 2;
+	} else {
+		start = code + (uintptr_t)l->code_start;
+		if (l->code_tlbc >= 0) { /* an array of copies of the byte code: count, addresses */
+			uintptr_t copies = get_pointer(r, code, l->code_tlbc);
+			int32_t index = get_int(r, frame, l->frame_tlbc);
+
+			if (!copies || index < 0 || (uintptr_t)index >= get_pointer(r, copies, 0))
+				return false;
+			start = get_pointer(r, copies, (short)(8 + 8 * index));
+		}
+		bytes = (intptr_t)(get_pointer(r, frame, l->frame_instr) - start);
+	}
+	*offset = (int32_t)bytes;
+	return bytes >= -2 && bytes < OFFSET_MAX;
+}
+
+static inline uint64_t guard_mix(uint64_t guard, uint64_t value)
+{
+	guard = (guard ^ value) * 0xd6e8feb86659fd93u;
+	return guard ^ (guard >> 32);
+}
+
+/* Code objects are freed and others made in their place, with the same interned name and file even:
+ * the first bytes of the line table tell them apart. */
+static uint64_t frame_guard(struct reach *r, const struct wl_python_frame *f)
+{
+	const struct wl_pylayout *l = r->layout;
+	uint64_t size = get_pointer(r, f->table, l->bytes_size);
+	uint64_t head = 0, guard = guard_mix(f->name, (uint64_t)f->first_line);
+
+	get_bytes(r, f->table + (uintptr_t)l->bytes_data, &head, size < 8 ? size : 8);
+	guard = guard_mix(guard, f->filename ^ f->table);
+	guard = guard_mix(guard, size);
+	return guard_mix(guard, head ^ get_pointer(r, f->name, l->text_length));
+}
+
+static bool frame_read(struct reach *r, uintptr_t frame, struct wl_python_frame *f)
+{
+	const struct wl_pylayout *l = r->layout;
+
+	f->code = get_pointer(r, frame, l->frame_code) & ~(uintptr_t)7; /* 3.14 tags it */
+	if (!is_a(r, f->code, python.code_type) || !frame_offset(r, frame, f->code, &f->offset))
+		return false;
+	f->first_line = get_int(r, f->code, l->code_first_line);
+	f->name = get_pointer(r, f->code, l->code_name);
+	f->filename = get_pointer(r, f->code, l->code_filename);
+	f->table = get_pointer(r, f->code, l->code_table);
+	if (r->failed)
+		return false;
+	if (r->checked &&
+	    (!is_a(r, f->name, python.text_type) || !is_a(r, f->filename, python.text_type) ||
+	     !is_a(r, f->table, python.bytes_type)))
+		return false;
+	f->guard = frame_guard(r, f);
+	return !r->failed;
+}
+
+static bool frame_is_python(struct reach *r, uintptr_t frame)
+{
+	uint8_t owner = 0;
+
+	if (r->layout->frame_owner < 0)
+		return true;
+	get_bytes(r, frame + (uintptr_t)r->layout->frame_owner, &owner, 1);
+	return owner < WL_PYFRAME_OWNER_C;
+}
+
+unsigned wl_python_walk(struct wl_python_frame *frames, unsigned max)
+{
+	struct reach r = {.layout = python.layout};
+	unsigned count = 0, steps = 0;
+	uintptr_t thread, frame;
+
+	if (atomic_load_explicit(&python.state, memory_order_acquire) != PYTHON_READY)
+		return 0;
+	r.layout = python.layout;
+	thread = (uintptr_t)python.this_thread();
+	if (!thread)
+		return 0;
+	r.checked = atomic_load_explicit(&python.checked, memory_order_relaxed) < CHECKED_WALKS;
+	for (frame = innermost_frame(&r, thread); frame && count < max && steps < 4 * max + 16;
+	     frame = get_pointer(&r, frame, r.layout->frame_previous), steps++) {
+		if (!frame_is_python(&r, frame))
+			continue;
+		if (r.failed || !frame_read(&r, frame, &frames[count])) {
+			switch_off(
+				"off: this build's frames are not laid out as its version's are");
+			return 0;
+		}
+		count++;
+	}
+	if (r.failed) {
+		switch_off("off: this build's frames are not laid out as its version's are");
+		return 0;
+	}
+	if (r.checked && count)
+		atomic_fetch_add_explicit(&python.checked, 1, memory_order_relaxed);
+	return count;
+}
+
+/* --- names and lines ---------------------------------------------------------------------------- */
+
+static size_t utf8_put(char *to, uint32_t c)
+{
+	if (c < 0x80) {
+		to[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		to[0] = (char)(0xc0 | c >> 6);
+		to[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		to[0] = (char)(0xe0 | c >> 12);
+		to[1] = (char)(0x80 | (c >> 6 & 63));
+		to[2] = (char)(0x80 | (c & 63));
+		return 3;
+	}
+	to[0] = (char)(0xf0 | (c >> 18 & 7));
+	to[1] = (char)(0x80 | (c >> 12 & 63));
+	to[2] = (char)(0x80 | (c >> 6 & 63));
+	to[3] = (char)(0x80 | (c & 63));
+	return 4;
+}
+
+/* How wide a string's characters are and whether they are ASCII: bit fields that begin after the
+ * `interned` member, whose width differs between versions and builds (2, 8 or 16 bits). */
+static bool text_form(uint32_t state, unsigned *kind, bool *ascii)
+{
+	uint32_t bits = state & 0xfc ? state >> 2 : state & 0xff00 ? state >> 8 : state >> 16;
+
+	*kind = bits & 7;
+	*ascii = bits >> 4 & 1;
+	return (bits >> 3 & 1) && (*kind == 1 || *kind == 2 || *kind == 4); /* compact */
+}
+
+static uint32_t character(const uint8_t *data, unsigned kind, size_t i)
+{
+	uint16_t two;
+	uint32_t four;
+
+	if (kind == 1)
+		return data[i];
+	if (kind == 2) {
+		memcpy(&two, data + 2 * i, 2);
+		return two;
+	}
+	memcpy(&four, data + 4 * i, 4);
+	return four;
+}
+
+static uint32_t text_intern(struct reach *r, uintptr_t text)
+{
+	const struct wl_pylayout *l = r->layout;
+	char utf8[TEXT_BYTES_MAX + 4];
+	const uint8_t *data;
+	size_t length, used = 0;
+	unsigned kind;
+	bool ascii;
+
+	if (!is_a(r, text, python.text_type) ||
+	    !text_form((uint32_t)get_int(r, text, l->text_state), &kind, &ascii))
+		return 0;
+	length = get_pointer(r, text, l->text_length);
+	if (length > TEXT_BYTES_MAX)
+		length = TEXT_BYTES_MAX;
+	data = (const uint8_t *)text + (ascii ? l->text_ascii : l->text_compact);
+	if (r->checked && !wl_memory_readable(data, length * kind))
+		return 0;
+	if (ascii)
+		return spool_intern_string((const char *)data, length);
+	for (size_t i = 0; i < length && used < TEXT_BYTES_MAX; i++)
+		used += utf8_put(utf8 + used, character(data, kind, i));
+	return spool_intern_string(utf8, used);
+}
+
+bool wl_python_resolve(const struct wl_python_frame *frame, uint32_t *file, uint32_t *function,
+		       uint32_t *line)
+{
+	struct reach r = {.layout = python.layout, .checked = true};
+	const struct wl_pylayout *l = r.layout;
+	size_t size;
+	const uint8_t *table;
+
+	if (!is_a(&r, frame->table, python.bytes_type))
+		return false;
+	size = get_pointer(&r, frame->table, l->bytes_size);
+	table = (const uint8_t *)frame->table + l->bytes_data;
+	if (r.failed || size > TABLE_BYTES_MAX || !wl_memory_readable(table, size))
+		return false;
+	*file = text_intern(&r, frame->filename);
+	*function = text_intern(&r, frame->name);
+	*line = (uint32_t)wl_pylines_find(l->lines, table, size, frame->first_line, frame->offset);
+	return !r.failed;
+}
