@@ -48,7 +48,7 @@ struct spool_header {
 	/* --- live ------------------------------------------------------------------------------- */
 	_Alignas(64) _Atomic uint64_t chunk_next; /* chunks handed out; never more than chunk_max matter */
 	_Atomic uint64_t reserved_bytes;	  /* the file is reserved up to here */
-	_Alignas(64) _Atomic uint64_t drops[SPOOL_DROPS]; /* of threads that ended or never got a slot;
+	_Alignas(64) _Atomic uint64_t drops[SPOOL_DROPS]; /* that no slot and no THREAD_END counts;
 							     index: enum trace_drop */
 	_Alignas(64) _Atomic uint32_t ended;	  /* trailer: 1 exit, written last (release) */
 	uint32_t reserved1;
@@ -75,15 +75,18 @@ struct spool_chunk {
 	uint16_t type;	/* enum spool_chunk_type */
 	uint16_t clock; /* enum spool_clock: of every time in this chunk */
 	uint32_t number;
-	uint32_t generation; /* even: settled; odd: being taken over (flight recorder) */
-	uint32_t thread;     /* serial of its owner (RECORDS) */
-	uint32_t sequence;   /* 0, 1, 2 ... among this thread's chunks: a gap is an overwritten chunk */
+	/* Even: settled; odd: being taken over (flight recorder). A reader that finds it odd, or other
+	 * after its reads than before, has read nothing. */
+	_Atomic uint32_t generation;
+	uint32_t thread;   /* serial of its owner (RECORDS) */
+	uint32_t sequence; /* 0, 1, 2 ... among this thread's chunks: a gap is an overwritten chunk */
 	/* Bytes committed after this header. One release store publishes a record; a reader's acquire
 	 * load pairs with it and sees whole records or none. Not used by META and SLOTS. */
 	_Atomic uint32_t committed;
 	_Atomic uint32_t closed; /* 1: begin_least and end_greatest are final */
 	uint64_t begin_least, end_greatest;
-	uint8_t reserved[16];
+	uint64_t slot; /* RECORDS: file offset / 8 of its owner's struct spool_slot, 0 none */
+	uint8_t reserved[8];
 };
 _Static_assert(sizeof(struct spool_chunk) == 64, "chunk header is one cache line");
 

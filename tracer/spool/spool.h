@@ -24,25 +24,37 @@
 struct spool_settings {
 	const char *directory;	  /* where the file goes; made (0700) if absent, parents too */
 	const char *run;	  /* run identifier or "" */
-	uint64_t max_bytes;	  /* cap of the file; 0: 1 GiB */
-	unsigned keep_free_percent; /* of the file system; default 10 */
+	uint64_t max_bytes;	  /* cap of the file; 0: 1 GiB; at most 32 GiB, at least 1 MiB */
+	unsigned keep_free_percent; /* of the file system; 0: none */
 	enum spool_clock clock;	  /* as chosen by spool_clock_choose() */
 	bool flight_recorder;	  /* at the cap overwrite the oldest chunks instead of stopping */
 	int rank, world_size, local_rank; /* -1 none */
 };
 
-/* What a thread writes with. Lives in memory that a fork wipes (so a child finds thread_of == 0 and
- * starts anew). Fields are the owner's alone. */
+/* What a thread writes with. Lives in memory that a fork wipes (so a child finds no room and a foreign
+ * generation, and starts anew). Fields are the owner's alone, apart from the atomic ones. */
 struct spool_thread {
-	uint8_t *cursor;	   /* next record goes here; NULL: no chunk (slow path) */
-	uint8_t *limit;		   /* end of the chunk */
+	/* 1 in the middle of an append: a signal handler that finds it so leaves this struct alone
+	 * and writes with another one of the same thread. */
+	_Atomic uint32_t writing;
+	uint32_t generation; /* of the writer; 0 in a wiped page */
+	uint8_t *cursor;     /* next record goes here; NULL: no chunk (slow path) */
+	uint8_t *limit;	     /* end of the chunk; NULL with cursor */
+	/* A record that ends at or after this takes the slow path: a clock snapshot is due, or (0) the
+	 * writer wants a word with the thread. */
+	_Atomic uint64_t snapshot_due;
 	struct spool_chunk *chunk;
-	uint64_t begin_least;	   /* in the present chunk */
-	struct spool_slot *slot;
-	uint64_t snapshot_due;	   /* a clock snapshot is taken when a record ends at or after this */
+	uint64_t begin_least, end_greatest; /* in the present chunk */
+
+	/* --- the slow path's ---------------------------------------------------------------------- */
+	_Alignas(64) struct spool_slot *slot; /* which call the thread is in; one for all its structs */
+	struct spool_thread *owner;	      /* the thread's first struct */
+	struct spool_thread *_Atomic more;    /* the thread's further structs */
+	_Atomic int64_t tid;		      /* in the first struct of a live thread, else 0 */
 	uint32_t serial;
-	uint32_t chunk_sequence;
-	uint32_t generation;	   /* of the writer; 0 in a wiped page */
+	uint32_t index;			 /* among the structs of the writer */
+	_Atomic uint32_t chunk_sequence; /* chunks taken by the thread (counted in its first struct) */
+	_Atomic uint32_t next_free;	 /* in the list of free ones */
 };
 
 /* The calling thread's, NULL before its first record. Initial-exec: one load. */
@@ -51,19 +63,29 @@ extern __thread struct spool_thread *spool_self __attribute__((tls_model("initia
 /* The clock in use, for the whole process. */
 extern enum spool_clock spool_clock_used;
 
-static inline uint64_t spool_now(void)
+/* The processor's counter, 0 where there is none. */
+static inline uint64_t spool_ticks(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_expect(spool_clock_used == SPOOL_CLOCK_TSC, 1))
-		return __rdtsc();
+	return __rdtsc();
 #elif defined(__aarch64__)
-	if (__builtin_expect(spool_clock_used == SPOOL_CLOCK_TSC, 1)) {
-		uint64_t ticks;
-		__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-		return ticks;
-	}
+	uint64_t ticks;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	return ticks;
+#else
+	return 0;
 #endif
+}
+
+static inline uint64_t spool_now(void)
+{
 	struct timespec ts;
+
+	/* Changes at most once, from the TSC to MONOTONIC; a stale value is put right when recorded. */
+	if (__builtin_expect(__atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED) == SPOOL_CLOCK_TSC,
+			     1))
+		return spool_ticks();
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
@@ -88,44 +110,66 @@ const char *spool_writer_path(void);
 /* Stops (false) or resumes (true) recording for every thread. */
 void spool_writer_record(bool on);
 
-/* Slow half of spool_append: first record of a thread, a full chunk, a forked child, a due clock
- * snapshot, recording off. False: not recorded (and counted where that is a loss). */
+/* Slow half of spool_append: first record of a thread, a full chunk, a forked child, an append within
+ * an append, a due clock snapshot, recording off. False: not recorded (and counted where that is a
+ * loss). Preserves errno; async-signal-safe. */
 bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
 		       const void *args, size_t args_bytes);
 
+/* Writes a record into room that is there. The caller has set self->writing, and clears it. */
 static inline void spool_put(struct spool_thread *self, size_t bytes, uint16_t event,
 			     uint64_t begin, uint64_t end, uint32_t flags, const void *args,
 			     size_t args_bytes)
 {
-	struct spool_record *record = (struct spool_record *)self->cursor;
+	uint8_t *at = self->cursor;
+	struct spool_record *record = (struct spool_record *)at;
 
 	record->units = (uint16_t)(bytes / 8);
 	record->event = event;
 	record->flags = flags;
 	record->begin = begin;
 	record->duration = end - begin;
+	if (args_bytes % 8)
+		memset(at + bytes - 8, 0, 8);
 	if (args_bytes)
 		memcpy(record + 1, args, args_bytes);
 	if (begin < self->begin_least)
 		self->begin_least = begin;
-	self->cursor += bytes;
-	/* Pairs with the reader's acquire load: what lies before `committed` is whole. */
+	if (end > self->end_greatest)
+		self->end_greatest = end;
+	self->cursor = at + bytes;
+	/* Pairs with the reader's load of `committed`: what lies before it is whole. */
 	atomic_store_explicit(&self->chunk->committed,
-			      (uint32_t)(self->cursor - (uint8_t *)(self->chunk + 1)),
+			      (uint32_t)(at + bytes - (uint8_t *)(self->chunk + 1)),
 			      memory_order_release);
 }
 
-/* Records one event. args: the event's struct wl_ev_NAME. Times are spool_now() values. */
+/*
+ * Records one event. args: the event's struct wl_ev_NAME. Times are spool_now() values. May be called
+ * from a signal handler that interrupts it: `writing` says so, and the handler's record then goes to
+ * another chunk, so that neither can damage the other, whether or not the interrupted one resumes.
+ */
 static inline bool spool_append(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
 				const void *args, size_t args_bytes)
 {
 	size_t bytes = (sizeof(struct spool_record) + args_bytes + 7) & ~(size_t)7;
-	struct spool_thread *self = spool_self;
+	/* volatile: read once, since a handler may change it at any point */
+	struct spool_thread *self = *(struct spool_thread *volatile *)&spool_self;
 
-	if (__builtin_expect(self && self->cursor && bytes <= (size_t)(self->limit - self->cursor) &&
-			     end < self->snapshot_due, 1)) {
-		spool_put(self, bytes, event, begin, end, flags, args, args_bytes);
-		return true;
+	if (__builtin_expect(
+		    self && !atomic_load_explicit(&self->writing, memory_order_relaxed), 1)) {
+		atomic_store_explicit(&self->writing, 1, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+		if (__builtin_expect(bytes <= (size_t)(self->limit - self->cursor) &&
+				     end < atomic_load_explicit(&self->snapshot_due,
+								memory_order_relaxed), 1)) {
+			spool_put(self, bytes, event, begin, end, flags, args, args_bytes);
+			atomic_signal_fence(memory_order_seq_cst);
+			atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
+			return true;
+		}
+		atomic_signal_fence(memory_order_seq_cst);
+		atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
 	}
 	return spool_append_slow(event, begin, end, flags, args, args_bytes);
 }
@@ -145,7 +189,7 @@ static inline void spool_enter(uint16_t event, uint32_t api, uint64_t since, uin
 {
 	struct spool_thread *self = spool_self;
 
-	if (__builtin_expect(!self || !self->cursor || !self->slot, 0)) {
+	if (__builtin_expect(!self || !self->slot, 0)) {
 		spool_enter_slow(event, api, since, stack, object);
 		return;
 	}
@@ -159,7 +203,7 @@ static inline void spool_leave(void)
 {
 	struct spool_thread *self = spool_self;
 
-	if (self && self->cursor && self->slot)
+	if (self && self->slot)
 		atomic_store_explicit(&self->slot->call, 0, memory_order_release);
 }
 

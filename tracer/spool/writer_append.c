@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The slow half of recording an event: whatever the few instructions of spool_append() do not do.
+ */
+#include "tracer/spool/writer.h"
+
+#include <errno.h>
+
+/* A chunk with room, of the clock in use. */
+static bool room_make(struct spool_writer *w, struct spool_thread *self, size_t bytes)
+{
+	enum trace_drop why = TRACE_DROP_SPACE;
+
+	if (self->chunk &&
+	    self->chunk->clock != __atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED))
+		spool_chunk_close(w, self);
+	if (bytes <= (size_t)(self->limit - self->cursor))
+		return true;
+	if (bytes <= w->chunk_bytes - sizeof(struct spool_chunk) && spool_chunk_next(w, self, &why))
+		return true;
+	spool_drop(w, self, why, 1);
+	return false;
+}
+
+static bool append(struct spool_writer *w, struct spool_thread *self, uint16_t event,
+		   uint64_t begin, uint64_t end, uint32_t flags, const void *args,
+		   size_t args_bytes)
+{
+	size_t bytes = (sizeof(struct spool_record) + args_bytes + 7) & ~(size_t)7;
+
+	if (end >= atomic_load(&self->snapshot_due)) {
+		spool_clock_snapshot(w, false);
+		atomic_store(&self->snapshot_due, spool_clock_due(w, end));
+		/* Whoever pokes threads sets its flag first, so that one of the two is seen. After a
+		 * switch of clocks every record comes here to have its times looked at. */
+		if (!atomic_load(&spool_recording) || atomic_load(&w->clock_switched))
+			atomic_store(&self->snapshot_due, 0);
+	}
+	if (!room_make(w, self, bytes))
+		return false;
+	if (atomic_load(&w->clock_switched)) {
+		begin = spool_clock_settle(begin, self->chunk->clock);
+		end = spool_clock_settle(end, self->chunk->clock);
+		if (end < begin)
+			end = begin;
+	}
+	spool_put(self, bytes, event, begin, end, flags, args, args_bytes);
+	return true;
+}
+
+bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
+		       const void *args, size_t args_bytes)
+{
+	struct spool_writer *w;
+	struct spool_thread *self;
+	int saved = errno;
+	bool done = false;
+
+	/* With recording off, not even a spool is opened. */
+	if (!atomic_load_explicit(&spool_recording, memory_order_relaxed))
+		return false;
+	w = spool_writer_get();
+	self = w ? spool_thread_claim(w) : NULL;
+	if (self) {
+		done = append(w, self, event, begin, end, flags, args, args_bytes);
+		spool_thread_release(self);
+	}
+	errno = saved;
+	return done;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the housekeeping thread does for the recording, so that the job's threads need not.
+ */
+#include "tracer/spool/writer.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define AHEAD_LEAST 4 /* chunks kept ready */
+#define AHEAD_MOST  256
+#define REAP_EVERY  16 /* calls */
+
+/* Without MADV_POPULATE_WRITE (before Linux 5.14). The owner of the page may be writing to it. */
+static void touch(uint8_t *at, uint64_t bytes)
+{
+	long page = sysconf(_SC_PAGESIZE);
+
+	for (uint64_t off = 0; off < bytes; off += (uint64_t)page)
+		atomic_fetch_or_explicit((_Atomic uint32_t *)(at + off), 0, memory_order_relaxed);
+}
+
+/* Reserves and touches what will be needed until the next call, by what was needed since the last. */
+static void chunks_ahead(struct spool_writer *w)
+{
+	uint64_t next = atomic_load(&w->header->chunk_next);
+	uint64_t ahead = (next - w->house_chunks) * 2, from, to;
+	enum trace_drop why;
+
+	w->house_chunks = next;
+	if (ahead < AHEAD_LEAST)
+		ahead = AHEAD_LEAST;
+	if (ahead > AHEAD_MOST)
+		ahead = AHEAD_MOST;
+	to = next + ahead < w->chunk_max ? next + ahead : w->chunk_max;
+	from = atomic_load(&w->touched);
+	if (from < next)
+		from = next;
+	if (from >= to ||
+	    !spool_file_reserve(w, w->header->data_offset + to * w->chunk_bytes, 0, &why))
+		return;
+	if (madvise(w->data + from * w->chunk_bytes, (to - from) * w->chunk_bytes,
+		    MADV_POPULATE_WRITE) != 0 &&
+	    errno == EINVAL)
+		touch(w->data + from * w->chunk_bytes, (to - from) * w->chunk_bytes);
+	atomic_store(&w->touched, to);
+}
+
+void spool_housekeep(void)
+{
+	struct spool_writer *w = spool_writer_open_now();
+	int saved = errno;
+
+	if (!w)
+		return;
+	chunks_ahead(w);
+	spool_clock_snapshot(w, false);
+	if (++w->house_calls % REAP_EVERY == 0)
+		spool_threads_reap(w);
+	errno = saved;
+}
