@@ -1,4 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-# CPU implementations of the kernels: the oracle, the CPU back end, and what the simulated driver runs.
-LIBS += libcpukernels
+# The reference kernels: CPU implementations (the oracle, the CPU back end, what the simulated driver runs), the driver
+# loader, and the device code.
+LIBS += libcpukernels libkernels
 libcpukernels_SRCS := kernels/cpu/cpu_kernels.c kernels/cpu/sampler_cpu.c
+libkernels_SRCS := kernels/cuda.c kernels/sampler.c kernels/image.S
+
+# Device code: nvcc, else clang where it can make PTX, else the kernels' names for the simulated driver.
+CLANG ?= clang
+ifdef HAVE_NVCC
+KERNELS_IMAGE_MAKER := nvcc
+kernels_image_cmd = '$(NVCC)' --fatbin -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80 -O3 \
+	-lineinfo -Werror all-warnings -o $@ $<
+else ifneq ($(shell $(CLANG) --print-targets 2>/dev/null | grep -w nvptx64),)
+KERNELS_IMAGE_MAKER := clang
+kernels_image_cmd = $(CLANG) -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 -O3 -S \
+	-Wno-unknown-cuda-version -Werror -o $@ $<
+else
+KERNELS_IMAGE_MAKER := names
+kernels_image_cmd = { echo WAYLAY-KERNELS; sed -n 's/^KERNEL(\(.*\))$$/\1/p' kernels/device/kernels.def; } > $@
+endif
+KERNELS_IMAGE := $(O)/kernels/sampler.$(KERNELS_IMAGE_MAKER)
+
+$(O)/kernels/sampler.$(KERNELS_IMAGE_MAKER): kernels/device/sampler.cu kernels/device/kernels.def kernels/module.mk \
+		$(wildcard kernels/device/*.h)
+	$(call say,DEVICE,$@)
+	@mkdir -p $(@D)
+	$(Q)$(kernels_image_cmd)
+
+libkernels_CFLAGS := -DKERNELS_SAMPLER_IMAGE='"$(KERNELS_IMAGE)"' -DKERNELS_IMAGE_MAKER='"$(KERNELS_IMAGE_MAKER)"'
+$(O)/obj/libkernels/kernels/image.S.o: $(KERNELS_IMAGE)
+
+libkernels_SRCS += kernels/perf_data.c kernels/sampler_stats.c
+PROGRAMS += waylay-sampler-perf
+waylay-sampler-perf_SRCS := kernels/sampler_perf.c
+waylay-sampler-perf_LIBS := libkernels libcpukernels libnvtxclient
+waylay-sampler-perf_LDLIBS := -lm -ldl

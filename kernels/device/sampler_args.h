@@ -19,10 +19,11 @@
 
 /* The fused kernel: bins of the window around the predicted threshold, keys kept of one bin, and
  * candidates of one block. */
-#define SAMPLER_WINDOW_BINS 1024
-#define SAMPLER_BIN_KEYS    64
-#define SAMPLER_CANDIDATES  4096
-#define SAMPLER_GROUP_MAX   1024 /* blocks that may share a sample */
+#define SAMPLER_WINDOW_BINS   1024
+#define SAMPLER_BIN_KEYS      64
+#define SAMPLER_CANDIDATES    4096
+#define SAMPLER_FUSED_THREADS 1024 /* at most */
+#define SAMPLER_GROUP_MAX     1024 /* blocks that may share a sample */
 
 /* One sample's progress through the static and naive kernels; index 0 is the positives, 1 the
  * negatives. */

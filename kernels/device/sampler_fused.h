@@ -25,8 +25,6 @@
 
 #include "sampler_emit.h"
 
-#define FUSED_THREADS 1024
-
 /* Where a thread block stands: its sample, its place in the group, its bits. */
 struct fused {
 	const struct sampler_args *a;
@@ -656,17 +654,17 @@ DEV_FN void fused_run(const struct sampler_args *a, u32 per_lane, u32 label_byte
 	}
 }
 
-DEV_KERNEL(FUSED_THREADS, sampler_fused_i64)(DEV_PARAM struct sampler_args a)
+DEV_KERNEL(SAMPLER_FUSED_THREADS, sampler_fused_i64)(DEV_PARAM struct sampler_args a)
 {
 	fused_run(&a, 2, 8);
 }
 
-DEV_KERNEL(FUSED_THREADS, sampler_fused_i32)(DEV_PARAM struct sampler_args a)
+DEV_KERNEL(SAMPLER_FUSED_THREADS, sampler_fused_i32)(DEV_PARAM struct sampler_args a)
 {
 	fused_run(&a, 4, 4);
 }
 
-DEV_KERNEL(FUSED_THREADS, sampler_fused_u8)(DEV_PARAM struct sampler_args a)
+DEV_KERNEL(SAMPLER_FUSED_THREADS, sampler_fused_u8)(DEV_PARAM struct sampler_args a)
 {
 	fused_run(&a, 4, 1);
 }
