@@ -8,7 +8,12 @@ coll_fast := $(if $(filter release,$(VARIANT)),-O3)
 
 LIBS += libcoll libmrcache
 libmrcache_SRCS := collectives/mr_cache.c collectives/ordmap.c
-libcoll_SRCS := collectives/transport.c collectives/transport_loop.c
+LIBS += libcollreduce
+libcollreduce_SRCS := collectives/reduce.c
+libcollreduce_CFLAGS := $(coll_fast) -ffp-contract=off
+libcoll_SRCS := collectives/transport.c collectives/transport_loop.c collectives/dtype.c \
+	collectives/launch.c collectives/spawn.c collectives/rendezvous.c collectives/comm.c \
+	collectives/ring.c collectives/all_reduce.c collectives/scatter_gather.c collectives/broadcast.c
 ifneq ($(HAVE_LIBFABRIC),)
 libcoll_SRCS += collectives/transport_ofi.c collectives/ofi_lib.c
 libcoll_CFLAGS := $(call pkg_cflags,libfabric)
@@ -23,4 +28,11 @@ UNIT_TESTS += test_mrcache
 test_mrcache_SRCS := tests/unit/test_mrcache.c
 test_mrcache_LIBS := libmrcache
 test_mrcache_LDLIBS := -lcmocka
+UNIT_TESTS += test_coll test_coll_dtype
+test_coll_SRCS := tests/unit/test_coll.c
+test_coll_LIBS := libcoll libcollreduce libmrcache
+test_coll_LDLIBS := -lcmocka -ldl
+test_coll_dtype_SRCS := tests/unit/test_coll_dtype.c
+test_coll_dtype_LIBS := libcoll libcollreduce
+test_coll_dtype_LDLIBS := -lcmocka -lm -ldl
 endif
