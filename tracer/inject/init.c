@@ -8,6 +8,7 @@
 #include "tracer/inject/attributes.h"
 #include "tracer/inject/elf.h"
 #include "tracer/inject/inject.h"
+#include "tracer/inject/ranks.h"
 #include "tracer/inject/symbols.h"
 
 #include <errno.h>
@@ -243,7 +244,7 @@ static bool recording_open(void)
 			wl_settings.clock, strerror(-error));
 		return false;
 	}
-	wl_attributes_ranks(&settings.rank, &settings.world_size, &settings.local_rank);
+	wl_ranks_read(&settings.rank, &settings.world_size, &settings.local_rank);
 	error = spool_writer_open(&settings);
 	if (error && error != -EALREADY) {
 		wl_complain("%s; this process is not traced", spool_error());

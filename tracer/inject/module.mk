@@ -8,4 +8,4 @@ libwaylay.so_DEPS := tracer/inject/libwaylay.map
 libwaylay.so_LDFLAGS := -Wl,-soname,libwaylay.so -Wl,--no-undefined -Wl,-z,nodelete \
 	-Wl,--version-script=tracer/inject/libwaylay.map
 LIBS += libsettings
-libsettings_SRCS := tracer/inject/settings.c
+libsettings_SRCS := tracer/inject/settings.c tracer/inject/ranks.c
