@@ -135,7 +135,7 @@ static void python_attribute(void)
 
 void wl_attributes_write(const char *why)
 {
-	const struct launcher *launcher = launcher_find();
+	const char *launcher = wl_ranks_launcher();
 	char exe[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
@@ -148,7 +148,7 @@ void wl_attributes_write(const char *why)
 		spool_attribute("exe", exe);
 	}
 	if (launcher)
-		spool_attribute("launcher", launcher->name);
+		spool_attribute("launcher", launcher);
 	python_attribute();
 	settings_attributes();
 }

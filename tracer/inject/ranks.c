@@ -53,3 +53,10 @@ void wl_ranks_read(int *rank, int *world_size, int *local_rank)
 	*world_size = launcher ? number_of(launcher->size) : -1;
 	*local_rank = launcher ? number_of(launcher->local) : -1;
 }
+
+const char *wl_ranks_launcher(void)
+{
+	const struct launcher *launcher = launcher_find();
+
+	return launcher ? launcher->name : NULL;
+}

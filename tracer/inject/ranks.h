@@ -8,5 +8,7 @@
 
 /* -1 each where nothing is known. */
 void wl_ranks_read(int *rank, int *world_size, int *local_rank);
+/* Its name in words, NULL without one. */
+const char *wl_ranks_launcher(void);
 
 #endif
