@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a job waited for, registered and moved, and where in its source: one pass over the model.
+ * Report, check and the viewers show these numbers; none of them counts by itself.
+ */
+#ifndef WAYLAY_VIEWERS_ANALYSIS_H
+#define WAYLAY_VIEWERS_ANALYSIS_H
+
+#include "exporters/exporters.h"
+
+/* Durations in buckets of 1/8 of a power of two, for percentiles within 12 %. */
+#define HISTOGRAM_BUCKETS 512
+struct histogram {
+	uint64_t count, sum_ns, max_ns;
+	uint32_t bucket[HISTOGRAM_BUCKETS];
+};
+void histogram_add(struct histogram *histogram, uint64_t ns);
+uint64_t histogram_percentile(const struct histogram *histogram, unsigned percent);
+
+#define SITE_APIS 4
+
+/* Everything of one kind that one line of source did. */
+struct site {
+	char *place;     /* "train.py:12 in step"; "(no stack)" */
+	char *file;      /* as recorded, NULL unknown */
+	char *function;  /* NULL unknown */
+	uint32_t line;   /* 0 unknown */
+	unsigned rule;   /* enum wl_rule; registrations: 0 */
+	unsigned cls;    /* WL_call_class_waits or _stages; registrations: _none */
+	uint64_t count;  /* what counts: a copy and its explicit wait are one */
+	uint64_t folded; /* explicit waits that were counted with their copy */
+	uint64_t bytes;
+	uint64_t repeated; /* registrations of a range that had been registered before */
+	struct histogram held;
+	const char *api[SITE_APIS]; /* calls seen, the model's strings copied */
+	unsigned example_process;
+	uint32_t example_stack;
+};
+
+/* All instances of one range name. Worst: of one instance on one process. */
+struct range_stat {
+	char *name;
+	uint64_t instances; /* after --skip, closed ones */
+	uint64_t skipped;
+	uint64_t unclosed;
+	uint64_t waits, stages, registrations; /* inside, summed */
+	uint64_t waits_worst, stages_worst, registrations_worst;
+	unsigned worst_process; /* index of the process with waits_worst */
+	uint64_t held_ns;
+	struct histogram length;
+};
+
+struct copy_stat {
+	uint8_t src_kind, dst_kind, cls; /* enum wl_mem_kind, wl_call_class */
+	uint64_t count, bytes, held_ns;
+};
+
+struct transfer_stat {
+	uint8_t op; /* enum wl_ofi_op */
+	uint64_t count, bytes, unfinished, failed, approximate, retries;
+	struct histogram latency;
+};
+
+struct analysis_options {
+	unsigned skip;    /* leave out the first so many instances of every range, per process */
+	bool same_thread; /* a range holds what its own thread did, not the whole process */
+};
+
+struct analysis {
+	struct model *model;
+	int64_t wall_ns; /* of all recordings together */
+	uint64_t events;
+	uint64_t waits, stages, polls, captured; /* whole run, folded ones not counted twice */
+	uint64_t held_ns;
+	uint64_t launches;
+	unsigned site_count; /* waits and stages, costliest first */
+	struct site **sites;
+	unsigned registration_site_count; /* costliest first */
+	struct site **registration_sites;
+	uint64_t registrations, registrations_failed, registrations_repeated, registered_bytes;
+	uint64_t registration_ns, registrations_live, registered_live_bytes, registered_peak_bytes;
+	unsigned range_count; /* in order of first appearance */
+	struct range_stat **ranges;
+	unsigned copy_count;
+	struct copy_stat copies[64];
+	struct transfer_stat transfers[WL_ofi_op_MAX];
+	uint64_t posts, completions, empty_polls;
+	uint64_t drops_lost; /* over all processes */
+	unsigned incomplete_processes;
+	bool simulated;
+};
+
+/* 0, or -errno with one line in err. Free with analysis_free(); the model must outlive it. */
+int analysis_run(struct model *model, const struct analysis_options *options,
+		 struct analysis **analysis, char *err, size_t err_size);
+void analysis_free(struct analysis *analysis);
+/* By name, NULL if there is no such range. */
+const struct range_stat *analysis_range(const struct analysis *analysis, const char *name);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * waylay doctor: what can be traced on this machine, and what is missing for the rest.
+ */
+#include "viewers/viewers.h"
+
+#include <argp.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static unsigned problems;
+
+static void line(const char *what, bool good, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void line(const char *what, bool good, const char *format, ...)
+{
+	va_list args;
+
+	(void)printf("  %-4s %-22s ", good ? "ok" : "-", what);
+	va_start(args, format);
+	(void)vprintf(format, args);
+	va_end(args);
+	(void)putchar('\n');
+}
+
+static void preload(void)
+{
+	const char *library = find_preload();
+
+	if (library) {
+		line("libwaylay.so", true, "%s", library);
+		return;
+	}
+	problems++;
+	line("libwaylay.so", false, "not found beside this program; build or install Waylay again");
+}
+
+static void driver(void)
+{
+	int (*version)(int *) = NULL, (*init)(unsigned) = NULL, (*count)(int *) = NULL;
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	int number = 0, devices = 0, status;
+
+	if (!cuda) {
+		line("CUDA driver", false,
+		     "no libcuda.so.1: CUDA jobs cannot run here (fabric jobs can)");
+		return;
+	}
+	*(void **)&version = dlsym(cuda, "cuDriverGetVersion");
+	*(void **)&init = dlsym(cuda, "cuInit");
+	*(void **)&count = dlsym(cuda, "cuDeviceGetCount");
+	if (!version || !init || !count || version(&number) != 0) {
+		line("CUDA driver", false, "libcuda.so.1 is there but does not answer");
+		return;
+	}
+	status = init(0);
+	if (status == 0)
+		status = count(&devices);
+	line("CUDA driver", status == 0 && devices > 0, "%d.%d%s, %d device%s%s", number / 1000,
+	     number % 1000 / 10, dlsym(cuda, "fakecuda_version") ? " (simulated)" : "", devices,
+	     devices == 1 ? "" : "s", status == 0 ? "" : ", cannot be initialized");
+}
+
+static void fabric(void)
+{
+	void *library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+	uint32_t (*version)(void) = NULL;
+
+	if (!library) {
+		line("libfabric", false,
+		     "no libfabric.so.1: install libfabric1 to run fabric jobs");
+		return;
+	}
+	*(void **)&version = dlsym(library, "fi_version");
+	if (version)
+		line("libfabric", true, "%u.%u", version() >> 16, version() & 0xffff);
+#ifndef HAVE_LIBFABRIC
+	line("libfabric tracing", false,
+	     "left out of this build: it was made without libfabric-dev");
+#endif
+}
+
+static void directory(void)
+{
+	const char *path = getenv("WAYLAY_DIR");
+	struct statvfs fs;
+	char bytes[24];
+
+	if (!path || !*path)
+		path = ".";
+	if (access(path, W_OK) != 0) {
+		problems++;
+		line("recordings", false, "%s is not writable; say another place with --dir", path);
+		return;
+	}
+	if (statvfs(path, &fs) == 0)
+		line("recordings", true, "%s, %s free", path,
+		     words_bytes((uint64_t)fs.f_bavail * fs.f_frsize, bytes));
+}
+
+static void clock_source(void)
+{
+	FILE *cpuinfo = fopen("/proc/cpuinfo", "re");
+	bool constant = false, nonstop = false;
+	char text[8192];
+
+	while (cpuinfo && fgets(text, sizeof(text), cpuinfo))
+		if (strncmp(text, "flags", 5) == 0) {
+			constant = strstr(text, " constant_tsc") != NULL;
+			nonstop = strstr(text, " nonstop_tsc") != NULL;
+			break;
+		}
+	if (cpuinfo)
+		(void)fclose(cpuinfo);
+	line("clock", true, "%s",
+	     constant && nonstop ? "TSC (constant, non-stop)"
+				 : "CLOCK_MONOTONIC (the TSC is not constant and non-stop)");
+}
+
+static void symbols(void)
+{
+#ifdef HAVE_LIBDW
+	line("native source lines", true, "libdw");
+#else
+	line("native source lines", false, "left out of this build: it was made without libdw-dev");
+#endif
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static const struct argp argp = {
+		NULL,
+		NULL,
+		NULL,
+		"Says what can be traced on this machine, and what is missing "
+		"for the rest. Exits 1 when nothing can be.",
+		NULL,
+		NULL,
+		NULL};
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	(void)puts("waylay " WAYLAY_VERSION);
+	preload();
+	driver();
+	fabric();
+	symbols();
+	clock_source();
+	directory();
+	return problems ? EXIT_EXCEEDED : EXIT_HOLDS;
+}

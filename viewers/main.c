@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The waylay command.
+ */
+#include "viewers/viewers.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{"run", cmd_run, "trace a job: waylay run -- python train.py"},
+	{"report", cmd_report, "what waited, why, where, how long; registrations; transfers"},
+	{"check", cmd_check, "hold a recording to a budget (CI gate)"},
+	{"export", cmd_export, "write a Perfetto or Chrome trace"},
+	{"doctor", cmd_doctor, "what can be traced on this machine"},
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void help(FILE *out)
+{
+	(void)fprintf(out, "Usage: waylay COMMAND [OPTIONS]\n\n"
+			   "Shows where a GPU or fabric job waits: every synchronization, memory\n"
+			   "registration and transfer, with the line of code that caused it.\n\n");
+	for (unsigned i = 0; i < COMMANDS; i++)
+		(void)fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+	(void)fprintf(out, "\n'waylay COMMAND --help' lists a command's options.\n\n"
+			   "Examples:\n"
+			   "  waylay run -- python train.py\n"
+			   "  waylay run --range step --max-syncs 0 -- pytest test_step.py\n"
+			   "  mpirun -n 8 waylay run -- ./app && waylay report\n");
+}
+
+int main(int argc, char **argv)
+{
+	static char name[64];
+
+	/* sysexits' "command line usage error", as documented, for every option argp refuses. */
+	argp_err_exit_status = EXIT_USAGE;
+	if (argc < 2) {
+		help(stderr);
+		return EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		(void)puts("waylay " WAYLAY_VERSION);
+		return EXIT_HOLDS;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
+		help(stdout);
+		return EXIT_HOLDS;
+	}
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		(void)snprintf(name, sizeof(name), "waylay %s", commands[i].name);
+		argv[1] = name; /* argp shows it as the program's name */
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	say("there is no command '%s'; 'waylay --help' lists them", argv[1]);
+	return EXIT_USAGE;
+}

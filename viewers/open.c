@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From paths on a command line to a model; and where libwaylay.so is.
+ */
+#include "viewers/viewers.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct model *input_open(const struct input *input)
+{
+	const char *directory = getenv("WAYLAY_DIR");
+	const char *const fallback = directory && *directory ? directory : "waylay-out";
+	const struct model_options options = {
+		.all_runs = input->all_runs, .run = input->run, .symbols = true};
+	struct model *model = NULL;
+	char err[512] = "";
+
+	if (model_open(input->path_count ? input->paths : &fallback,
+		       input->path_count ? input->path_count : 1, &options, &model, err,
+		       sizeof(err)) != 0) {
+		say("%s", err);
+		return NULL;
+	}
+	for (unsigned i = 0; i < model_note_count(model); i++)
+		say("%s", model_note(model, i));
+	return model;
+}
+
+const char *find_preload(void)
+{
+	/* Beside the program in a build tree, else where `make install` puts it. */
+	static const char *const places[] = {"libwaylay.so", "../lib/waylay/libwaylay.so",
+					     "../lib/libwaylay.so"};
+	static char path[PATH_MAX];
+	char self[PATH_MAX], candidate[PATH_MAX + 64];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (length <= 0)
+		return NULL;
+	self[length] = '\0';
+	slash = strrchr(self, '/');
+	if (!slash)
+		return NULL;
+	*slash = '\0';
+	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		(void)snprintf(candidate, sizeof(candidate), "%s/%s", self, places[i]);
+		if (realpath(candidate, path) && access(path, R_OK) == 0)
+			return path;
+	}
+	return NULL;
+}

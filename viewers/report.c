@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The report a person reads: the three costliest things first, each with its line and what to do, then
+ * tables sorted by cost. The same trace always gives the same words.
+ */
+#include "viewers/viewers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_ROWS 12
+
+/* Recorded text goes to a terminal: control characters would let a recording drive it. */
+static const char *clean(const char *text, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	for (; *text && used + 1 < size; text++)
+		buf[used++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+	buf[used] = '\0';
+	return buf;
+}
+
+static void header(FILE *out, struct model *model, const struct analysis *analysis)
+{
+	char wall[24], events[32], text[256];
+	unsigned processes = model_process_count(model), hosts = model_host_count(model);
+	const struct model_process *first = model_process(model, 0);
+
+	(void)fprintf(out, "%s: %u process%s on %u host%s, %s, %s events%s\n",
+		      clean(first->info.command[0] ? first->info.command : first->info.path, text,
+			    sizeof(text)),
+		      processes, processes == 1 ? "" : "es", hosts, hosts == 1 ? "" : "s",
+		      words_ns((uint64_t)analysis->wall_ns, wall),
+		      words_count(analysis->events, events),
+		      analysis->simulated ? " (simulated CUDA driver)" : "");
+}
+
+/* --- the costliest ---------------------------------------------------------------------------- */
+
+static void site_line(FILE *out, unsigned number, const struct site *site, const char *what)
+{
+	char held[24], count[32], place[1024];
+
+	(void)fprintf(out, "  %u. %s %s held the host %s: %s\n", number,
+		      words_count(site->count, count), what, words_ns(site->held.sum_ns, held),
+		      clean(site->place, place, sizeof(place)));
+}
+
+static void cuda_site(FILE *out, unsigned number, const struct site *site)
+{
+	const struct wl_rule_info *rule = wl_rule_info(site->rule);
+
+	site_line(out, number, site,
+		  site->cls == WL_call_class_stages ? "staged copies" : "synchronizations");
+	(void)fprintf(out, "     %s: %s\n", rule->word, rule->condition);
+	if (*rule->remedy)
+		(void)fprintf(out, "     -> %s\n", rule->remedy);
+}
+
+static void registration_site(FILE *out, unsigned number, const struct site *site)
+{
+	site_line(out, number, site, "memory registrations");
+	if (site->repeated)
+		(void)fprintf(out,
+			      "     %llu of them of a range that had been registered before\n"
+			      "     -> keep registrations in a cache\n",
+			      (unsigned long long)site->repeated);
+	else
+		(void)fprintf(out, "     -> register once, before the first step\n");
+}
+
+static void costliest(FILE *out, const struct analysis *analysis)
+{
+	unsigned cuda = 0, fabric = 0;
+
+	if (!analysis->site_count && !analysis->registration_site_count)
+		return;
+	(void)fprintf(out, "\nCostliest\n");
+	for (unsigned number = 1; number <= 3; number++) {
+		const struct site *a = cuda < analysis->site_count ? analysis->sites[cuda] : NULL;
+		const struct site *b = fabric < analysis->registration_site_count
+					       ? analysis->registration_sites[fabric]
+					       : NULL;
+
+		if (!a && !b)
+			break;
+		if (a && (!b || a->held.sum_ns >= b->held.sum_ns)) {
+			cuda_site(out, number, a);
+			cuda++;
+		} else {
+			registration_site(out, number, b);
+			fabric++;
+		}
+	}
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
+static void ranges(FILE *out, const struct analysis *analysis)
+{
+	char length[24], held[24], name[64];
+
+	if (!analysis->range_count)
+		return;
+	(void)fprintf(out, "\n%-28s %9s %16s %8s %10s %10s\n", "Ranges (NVTX)", "instances",
+		      "syncs/each worst", "staged", "held", "length p50");
+	for (unsigned i = 0; i < analysis->range_count; i++) {
+		const struct range_stat *range = analysis->ranges[i];
+		double each =
+			range->instances ? (double)range->waits / (double)range->instances : 0;
+
+		(void)fprintf(out, "  %-26.26s %9llu %10.1f %5llu %8llu %10s %10s\n",
+			      clean(range->name, name, sizeof(name)),
+			      (unsigned long long)range->instances, each,
+			      (unsigned long long)range->waits_worst,
+			      (unsigned long long)range->stages, words_ns(range->held_ns, held),
+			      words_ns(histogram_percentile(&range->length, 50), length));
+	}
+}
+
+static void sites(FILE *out, const struct analysis *analysis, unsigned cls, const char *title,
+		  uint64_t total)
+{
+	char held[24], p50[24], p99[24], bytes[24], place[1024], count[32];
+	unsigned shown = 0, left = 0;
+
+	if (!total)
+		return;
+	(void)fprintf(out, "\n%s: %s\n  %9s %9s %9s %9s %9s  %-18s %s\n", title,
+		      words_count(total, count), "count", "held", "p50", "p99", "bytes", "rule",
+		      "place");
+	for (unsigned i = 0; i < analysis->site_count; i++) {
+		const struct site *site = analysis->sites[i];
+
+		if (site->cls != cls)
+			continue;
+		if (shown == TABLE_ROWS) {
+			left++;
+			continue;
+		}
+		shown++;
+		(void)fprintf(out, "  %9s %9s %9s %9s %9s  %-18s %s\n",
+			      words_count(site->count, count), words_ns(site->held.sum_ns, held),
+			      words_ns(histogram_percentile(&site->held, 50), p50),
+			      words_ns(histogram_percentile(&site->held, 99), p99),
+			      site->bytes ? words_bytes(site->bytes, bytes) : "-",
+			      wl_rule_info(site->rule)->word,
+			      clean(site->place, place, sizeof(place)));
+	}
+	if (left)
+		(void)fprintf(out, "  ... and %u more places (waylay report --json lists all)\n",
+			      left);
+}
+
+static void copies(FILE *out, const struct analysis *analysis)
+{
+	static const char *const kinds[] = {"unknown", "pageable", "pinned",
+					    "device",  "managed",  "array"};
+	static const char *const classes[] = {"-", "waits", "stages", "polls", "asynchronous"};
+	char bytes[24], held[24], count[32];
+
+	if (!analysis->copy_count)
+		return;
+	(void)fprintf(out, "\nCopies\n  %9s %9s %9s  %-10s %-10s %s\n", "count", "bytes", "held",
+		      "from", "to", "host");
+	for (unsigned i = 0; i < analysis->copy_count; i++) {
+		const struct copy_stat *copy = &analysis->copies[i];
+
+		(void)fprintf(out, "  %9s %9s %9s  %-10s %-10s %s\n",
+			      words_count(copy->count, count), words_bytes(copy->bytes, bytes),
+			      words_ns(copy->held_ns, held),
+			      kinds[copy->src_kind < 6 ? copy->src_kind : 0],
+			      kinds[copy->dst_kind < 6 ? copy->dst_kind : 0],
+			      classes[copy->cls < 5 ? copy->cls : 0]);
+	}
+}
+
+static void registrations(FILE *out, const struct analysis *analysis)
+{
+	char bytes[24], held[24], peak[24], count[32], place[1024];
+
+	if (!analysis->registrations && !analysis->registrations_failed)
+		return;
+	(void)fprintf(out,
+		      "\nMemory registrations: %s of %s took %s; peak %s; %llu live at the end",
+		      words_count(analysis->registrations, count),
+		      words_bytes(analysis->registered_bytes, bytes),
+		      words_ns(analysis->registration_ns, held),
+		      words_bytes(analysis->registered_peak_bytes, peak),
+		      (unsigned long long)analysis->registrations_live);
+	if (analysis->registrations_failed)
+		(void)fprintf(out, "; %llu failed",
+			      (unsigned long long)analysis->registrations_failed);
+	(void)fprintf(out, "\n  %9s %9s %9s %9s  %s\n", "count", "again", "time", "bytes", "place");
+	for (unsigned i = 0; i < analysis->registration_site_count && i < TABLE_ROWS; i++) {
+		const struct site *site = analysis->registration_sites[i];
+
+		(void)fprintf(out, "  %9s %9llu %9s %9s  %s\n", words_count(site->count, count),
+			      (unsigned long long)site->repeated, words_ns(site->held.sum_ns, held),
+			      words_bytes(site->bytes, bytes),
+			      clean(site->place, place, sizeof(place)));
+	}
+}
+
+static void transfers(FILE *out, const struct analysis *analysis)
+{
+	static const char *const ops[] = {
+		"other", "send",   "recv",         "tagged send",    "tagged recv", "read",
+		"write", "atomic", "fetch atomic", "compare atomic", "collective"};
+	char count[32], bytes[24], p50[24], p99[24];
+
+	if (!analysis->posts)
+		return;
+	(void)fprintf(out, "\nTransfers: %s posted, ", words_count(analysis->posts, count));
+	(void)fprintf(out, "%s completions read, ", words_count(analysis->completions, count));
+	(void)fprintf(out, "%s empty polls\n  %-14s %9s %9s %9s %9s %8s %10s %9s\n",
+		      words_count(analysis->empty_polls, count), "operation", "count", "bytes",
+		      "p50", "p99", "retries", "unfinished", "by order");
+	for (unsigned op = 0; op < WL_ofi_op_MAX; op++) {
+		const struct transfer_stat *stat = &analysis->transfers[op];
+
+		if (stat->count)
+			(void)fprintf(out, "  %-14s %9s %9s %9s %9s %8llu %10llu %9llu\n", ops[op],
+				      words_count(stat->count, count),
+				      words_bytes(stat->bytes, bytes),
+				      words_ns(histogram_percentile(&stat->latency, 50), p50),
+				      words_ns(histogram_percentile(&stat->latency, 99), p99),
+				      (unsigned long long)stat->retries,
+				      (unsigned long long)stat->unfinished,
+				      (unsigned long long)stat->approximate);
+	}
+}
+
+/* --- what was going on at the end, and what is missing ---------------------------------------- */
+
+static void hanging(FILE *out, struct model *model)
+{
+	struct trace_inflight calls[64];
+	bool titled = false;
+
+	for (unsigned p = 0; p < model_process_count(model); p++) {
+		const struct model_process *process = model_process(model, p);
+		unsigned count = model_inflight(model, p, calls, 64);
+
+		for (unsigned i = 0; i < count; i++) {
+			char since[24], place[1024] = "", shown[1024];
+			int64_t held = process->info.end_ns - calls[i].since_ns;
+
+			(void)model_frame_text(model_site(model, p, calls[i].stack), place,
+					       sizeof(place));
+			if (!titled)
+				(void)fprintf(out, "\nNever returned\n");
+			titled = true;
+			(void)fprintf(out, "  pid %lld: %s for at least %s  %s\n",
+				      (long long)process->info.pid, calls[i].api,
+				      words_ns(held > 0 ? (uint64_t)held : 0, since),
+				      clean(place, shown, sizeof(shown)));
+		}
+	}
+}
+
+static void missing(FILE *out, struct model *model)
+{
+	char count[32], text[256];
+
+	for (unsigned p = 0; p < model_process_count(model); p++) {
+		const struct model_process *process = model_process(model, p);
+
+		for (unsigned reason = 0; reason < TRACE_DROP_MAX; reason++)
+			if (process->info.drops[reason])
+				(void)fprintf(out, "Missing: pid %lld lost %s records (%s)\n",
+					      (long long)process->info.pid,
+					      words_count(process->info.drops[reason], count),
+					      trace_drop_name((enum trace_drop)reason));
+		if (process->info.damaged)
+			(void)fprintf(out, "Missing: %s: %s\n",
+				      clean(process->info.path, text, sizeof(text)),
+				      process->info.damage ? process->info.damage : "damaged");
+	}
+}
+
+void report_text(FILE *out, struct model *model, const struct analysis *analysis)
+{
+	header(out, model, analysis);
+	costliest(out, analysis);
+	ranges(out, analysis);
+	sites(out, analysis, WL_call_class_waits, "Synchronizations", analysis->waits);
+	sites(out, analysis, WL_call_class_stages, "Staged copies", analysis->stages);
+	copies(out, analysis);
+	registrations(out, analysis);
+	transfers(out, analysis);
+	hanging(out, model);
+	missing(out, model);
+	if (!analysis->events)
+		(void)fprintf(out,
+			      "\nNothing was recorded: the job made no CUDA or libfabric call "
+			      "that Waylay knows. `waylay doctor` says what can be traced here.\n");
+}
