@@ -63,7 +63,7 @@ struct spool_dir_entry {
 	uint32_t committed;
 	uint16_t type; /* enum spool_chunk_type */
 	uint16_t clock;
-	uint32_t generation; /* of a chunk used again by the flight recorder */
+	uint32_t sequence; /* among this thread's chunks */
 };
 
 enum spool_chunk_type { SPOOL_CHUNK_FREE, SPOOL_CHUNK_RECORDS, SPOOL_CHUNK_META, SPOOL_CHUNK_SLOTS };

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -169,58 +168,17 @@ static void header_fill(struct spool_writer *w, const char *host)
 		h->process_name[n - 1] = '\0';
 }
 
-/* The command line as a shell would take it. */
-static void command_line(char *out, size_t size)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "_@%+=:,./-";
-	char args[COMMAND_MAX];
-	size_t n = file_read("/proc/self/cmdline", args, sizeof(args) - 1), used = 0;
-
-	args[n] = '\0';
-	for (const char *arg = args; arg < args + n; arg += strlen(arg) + 1) {
-		bool quote = !*arg || arg[strspn(arg, plain)];
-
-		if (used + 8 > size)
-			break;
-		if (used)
-			out[used++] = ' ';
-		if (quote)
-			out[used++] = '\'';
-		for (const char *c = arg; *c && used + 8 < size; c++) {
-			if (*c == '\'') {
-				memcpy(out + used, "'\\''", 4);
-				used += 4;
-			} else {
-				out[used++] = *c;
-			}
-		}
-		if (quote)
-			out[used++] = '\'';
-	}
-	out[used] = '\0';
-}
-
 static void attributes_write(const struct spool_file *file)
 {
-	char text[COMMAND_MAX];
+	char text[PATH_MAX];
 	struct utsname uts;
-	ssize_t n;
 
-	command_line(text, sizeof(text));
-	spool_attribute("command", text);
-	n = readlink("/proc/self/exe", text, sizeof(text) - 1);
-	if (n > 0) {
-		text[n] = '\0';
-		spool_attribute("executable", text);
-	}
 	if (syscall(SYS_getcwd, text, sizeof(text)) > 0)
 		spool_attribute("directory", text);
 	if (uname(&uts) == 0) {
 		snprintf(text, sizeof(text), "%s %s %s", uts.sysname, uts.release, uts.machine);
 		spool_attribute("system", text);
 	}
-	spool_attribute("waylay.version", WAYLAY_VERSION);
 	if (file->note[0])
 		spool_attribute("spool.fallback", file->note);
 }
@@ -357,6 +315,7 @@ static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
 	memcpy(w->header->magic, SPOOL_MAGIC, sizeof(w->header->magic));
 	/* Pairs with the acquire in spool_writer_open_now(). */
 	atomic_store_explicit(&w->state, SPOOL_OPEN, memory_order_release);
+	spool_attributes_again();
 	attributes_write(&file);
 	return 0;
 

@@ -18,7 +18,7 @@
 #define SPOOL_SLOT_CHUNKS   272	     /* enough for SPOOL_THREADS_MAX slots in the smallest chunks */
 #define SPOOL_NESTED_MAX    16	     /* structs of one thread */
 #define SPOOL_TABLE_ENTRIES (1u << 18) /* interned things, of which 3/4 are used */
-#define SPOOL_STRING_MAX    8192       /* longer texts are cut */
+#define SPOOL_STRING_MAX    15360      /* longer texts are cut; fits the smallest chunk */
 #define SPOOL_SECOND_NS	    1000000000
 
 enum spool_state { SPOOL_UNOPENED, SPOOL_OPENING, SPOOL_OPEN, SPOOL_FAILED };
@@ -67,6 +67,7 @@ struct spool_writer {
 	/* --- clock (writer_clock.c) --- */
 	_Atomic uint64_t snapshot_next; /* in spool_clock_used */
 	_Atomic uint64_t ticks_per_second;
+	_Atomic uint32_t snapshots; /* taken after the opening */
 	_Atomic uint32_t clock_claim; /* one thread at a time compares snapshots */
 	_Atomic uint32_t clock_switched;
 	uint64_t last_tsc; /* of clock_claim's holder */
@@ -162,6 +163,9 @@ void spool_threads_prepare(void);
  * there is no room (counted as TRACE_DROP_INTERN). */
 uint32_t spool_meta_append(struct spool_writer *w, enum spool_meta_kind kind, const void *body,
 			   size_t body_bytes, const void *tail, size_t tail_bytes);
+
+/* In a child's new spool: the facts that its parent knew. */
+void spool_attributes_again(void);
 
 /* --- writer_clock.c --- */
 

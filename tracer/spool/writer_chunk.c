@@ -127,12 +127,13 @@ struct spool_chunk *spool_chunk_take(struct spool_writer *w, enum spool_chunk_ty
 		.thread = serial,
 		.type = (uint16_t)type,
 		.clock = chunk->clock,
-		.generation = (atomic_load(&chunk->generation) + 1) & ~1u,
+		.sequence = sequence,
 	};
 	/* A chunk without the magic is being made: pairs with the reader's second look at it. */
 	atomic_thread_fence(memory_order_release);
 	__atomic_store_n(&chunk->magic, SPOOL_CHUNK_MAGIC, __ATOMIC_RELEASE);
-	atomic_store_explicit(&chunk->generation, entry->generation, memory_order_release);
+	atomic_store_explicit(&chunk->generation, (atomic_load(&chunk->generation) + 1) & ~1u,
+			      memory_order_release);
 	return chunk;
 }
 
@@ -169,6 +170,7 @@ bool spool_chunk_next(struct spool_writer *w, struct spool_thread *self, enum tr
 	/* A signal handler's chunk may have taken the same number meanwhile: then this one is later. */
 	sequence = atomic_fetch_add(&self->owner->chunk_sequence, 1);
 	chunk->sequence = sequence;
+	entry_of(w, chunk)->sequence = sequence;
 	/* A thread that fills chunks touches its pages at one go; one that records a few events does
 	 * not get more than it needs. */
 	if (sequence > 0 && chunk->number >= atomic_load(&w->touched) &&

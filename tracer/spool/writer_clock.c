@@ -156,11 +156,17 @@ static void snapshot_write(struct spool_writer *w, struct spool_meta_clock *snap
 			  sizeof(*snapshot) - sizeof(snapshot->head), NULL, 0);
 }
 
-static uint64_t second(const struct spool_writer *w)
+/* Until the next snapshot, in the clock in use: soon after the start, so that even a short recording
+ * tells the counter's rate well, then every second. */
+static uint64_t interval(struct spool_writer *w)
 {
+	uint64_t part = 1;
+
 	if (__atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED) == SPOOL_CLOCK_MONOTONIC)
 		return SPOOL_SECOND_NS;
-	return atomic_load(&w->ticks_per_second);
+	if (atomic_load(&w->snapshots) < 2)
+		part = atomic_load(&w->snapshots) ? 10 : 100;
+	return atomic_load(&w->ticks_per_second) / part;
 }
 
 void spool_clock_begin(struct spool_writer *w)
@@ -179,7 +185,9 @@ void spool_clock_begin(struct spool_writer *w)
 	w->last_tsc = a.tsc;
 	w->last_monotonic_ns = a.monotonic_ns;
 	snapshot_write(w, &a);
-	atomic_store(&w->snapshot_next, spool_now() + second(w));
+	if (w->rate_rough)
+		snapshot_write(w, &b);
+	atomic_store(&w->snapshot_next, spool_now() + interval(w));
 }
 
 static void slot_move(struct spool_writer *w, struct spool_thread *t)
@@ -238,8 +246,10 @@ void spool_clock_snapshot(struct spool_writer *w, bool now)
 
 	if (!now && time < due)
 		return;
-	if (!atomic_compare_exchange_strong(&w->snapshot_next, &due, time + second(w)) && !now)
+	if (!atomic_compare_exchange_strong(&w->snapshot_next, &due, UINT64_MAX) && !now)
 		return;
+	atomic_fetch_add(&w->snapshots, 1);
+	atomic_store(&w->snapshot_next, time + interval(w));
 	took = spool_clock_read(&snapshot);
 	/* Before the switch that it may call for: it is what a reader converts by. */
 	snapshot_write(w, &snapshot);
@@ -255,7 +265,7 @@ uint64_t spool_clock_due(struct spool_writer *w, uint64_t now)
 	uint64_t next = atomic_load(&w->snapshot_next);
 
 	/* Another thread's snapshot serves all. */
-	return next > now ? next : now + second(w);
+	return next > now ? next : now + interval(w);
 }
 
 uint64_t spool_clock_settle(uint64_t time, uint32_t clock)

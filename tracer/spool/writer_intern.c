@@ -264,17 +264,87 @@ uint32_t spool_intern_stack(const struct spool_meta_frame *frames, unsigned coun
 	return id;
 }
 
-void spool_attribute(const char *key, const char *value)
-{
-	struct spool_writer *w = spool_writer_get();
-	struct spool_meta_attribute entry = {0};
-	int saved = errno;
+/* --- facts --- */
 
-	if (!w)
-		return;
+/*
+ * Facts hold for forked children too, whose spools must say them again: kept here as
+ * length, key, NUL, value, NUL. Ordinary memory, so that children inherit it.
+ */
+#define FACTS_BYTES (32u * 1024)
+static _Alignas(4) uint8_t facts[FACTS_BYTES];
+static _Atomic uint32_t facts_used;
+
+static void attribute_write(struct spool_writer *w, const char *key, const char *value)
+{
+	struct spool_meta_attribute entry = {0};
+
 	entry.key = spool_intern_string(key, strlen(key));
 	entry.value = spool_intern_string(value, strlen(value));
 	spool_meta_append(w, SPOOL_META_ATTRIBUTE, &entry.key, sizeof(entry) - sizeof(entry.head),
 			  NULL, 0);
+}
+
+/* The fact at `at`, 0 after the last; *key is followed by its value. */
+static uint32_t fact_at(uint32_t at, const char **key)
+{
+	*key = (const char *)facts + at + sizeof(uint32_t);
+	return at < FACTS_BYTES ? atomic_load_explicit((_Atomic uint32_t *)(facts + at),
+						       memory_order_acquire)
+				: 0;
+}
+
+static bool fact_kept(const char *key, const char *value)
+{
+	const char *there;
+	uint32_t bytes;
+
+	for (uint32_t at = 0; (bytes = fact_at(at, &there)) != 0; at += bytes)
+		if (strcmp(there, key) == 0 && strcmp(there + strlen(there) + 1, value) == 0)
+			return true;
+	return false;
+}
+
+static void fact_keep(const char *key, const char *value)
+{
+	size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value) + 1;
+	uint32_t bytes = (uint32_t)((sizeof(uint32_t) + key_bytes + value_bytes + 3) & ~(size_t)3);
+	uint32_t at = atomic_load(&facts_used);
+
+	do {
+		if (bytes > FACTS_BYTES - at)
+			return; /* children do without */
+	} while (!atomic_compare_exchange_weak(&facts_used, &at, at + bytes));
+	memcpy(facts + at + sizeof(uint32_t), key, key_bytes);
+	memcpy(facts + at + sizeof(uint32_t) + key_bytes, value, value_bytes);
+	/* A length that is not there yet ends the list for a child forked right now. */
+	atomic_store_explicit((_Atomic uint32_t *)(facts + at), bytes, memory_order_release);
+}
+
+void spool_attributes_again(void)
+{
+	struct spool_writer *w = spool_writer_open_now();
+	uint32_t bytes;
+
+	for (uint32_t at = 0; w && at < FACTS_BYTES; at += bytes) {
+		const char *key = (const char *)facts + at + sizeof(uint32_t);
+
+		bytes = atomic_load_explicit((_Atomic uint32_t *)(facts + at),
+					     memory_order_acquire);
+		if (!bytes)
+			break;
+		attribute_write(w, key, key + strlen(key) + 1);
+	}
+}
+
+void spool_attribute(const char *key, const char *value)
+{
+	struct spool_writer *w = spool_writer_get();
+	int saved = errno;
+
+	if (w) {
+		attribute_write(w, key, value);
+		if (!fact_kept(key, value))
+			fact_keep(key, value);
+	}
 	errno = saved;
 }
