@@ -130,6 +130,11 @@ static void settings_start(void)
 	wl_settings.nvtx_chain = chain_text;
 }
 
+void wl_nvtx_chain_set(const char *path)
+{
+	text_copy(chain_text, sizeof(chain_text), path);
+}
+
 bool wl_started(void)
 {
 	static _Atomic uint32_t state; /* 0 not read, 1 being read, 2 read */
@@ -269,6 +274,7 @@ void wl_recording_begin(const char *why)
 	}
 	wl_attributes_write(why);
 	wl_stack_start();
+	wl_nvtx_begin();
 	atomic_store(&wl_process_page.life, LIFE_RECORDING);
 	wl_recorded_once = true;
 	wl_recording = true;

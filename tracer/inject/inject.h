@@ -21,6 +21,9 @@ extern struct wl_settings wl_settings;
 
 /* --- life (init.c) ---------------------------------------------------------------------------- */
 
+/* Reads the settings if nobody has yet; true if this process may be traced. */
+bool wl_started(void);
+
 /*
  * To be called when the job meets its first CUDA or fabric object (cuInit, fi_fabric, ...), before
  * the first event: opens the spool and starts the housekeeping thread. Idempotent, lock-free,
@@ -121,8 +124,12 @@ void *wl_real_dlvsym(void *handle, const char *name, const char *version);
 
 /* --- NVTX (nvtx.c) ---------------------------------------------------------------------------- */
 
-/* Sets NVTX_INJECTION64_PATH to this library unless set; then the tool named there is chained. */
+/* Sets NVTX_INJECTION64_PATH to this library; a tool that was named there before is chained. */
 void wl_nvtx_prepare(const char *own_path);
+/* When a recording begins: what NVTX said before. */
+void wl_nvtx_begin(void);
+/* Remembers the tool to chain (init.c). */
+void wl_nvtx_chain_set(const char *path);
 
 #pragma GCC visibility pop
 

@@ -16,7 +16,4 @@ bool wl_symbol_wanted(const char *name);
 void *wl_dlsym_wanted(void *handle, const char *name, void *caller);
 void *wl_dlvsym_wanted(void *handle, const char *name, const char *version, void *caller);
 
-/* Reads the settings if nobody has yet; true if this process may be traced. */
-bool wl_started(void);
-
 #endif

@@ -79,7 +79,6 @@ void wl_debug(const char *format, ...)
 	(void)format;
 }
 
-bool wl_started(void);
 bool wl_started(void)
 {
 	return true;
