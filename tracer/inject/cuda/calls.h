@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What happens around a real call, by kind of call. A generated wrapper fills a struct cu_KIND from its
+ * arguments, calls cu_KIND_begin, the real entry, on success what the form says, and cu_KIND_end.
+ *
+ * begin and end preserve errno. Between them the thread's depth is 1, so that whatever the driver or we
+ * ourselves call inside is not recorded.
+ */
+#ifndef WAYLAY_TRACER_INJECT_CUDA_CALLS_H
+#define WAYLAY_TRACER_INJECT_CUDA_CALLS_H
+
+#include "tracer/inject/cuda/classify.h"
+#include "tracer/inject/cuda/entry.h"
+#include "tracer/inject/cuda/ranges.h"
+
+#include <errno.h>
+
+#pragma GCC visibility push(hidden)
+
+/* Kinds whose wrapper does its work also while nothing is recorded: they keep what later records need
+ * (memory, streams, names, captures), begin the recording, or replace pointers. */
+enum {
+	CU_ALWAYS_wait = 0,
+	CU_ALWAYS_poll = 0,
+	CU_ALWAYS_order = 0,
+	CU_ALWAYS_copy = 0,
+	CU_ALWAYS_memset = 0,
+	CU_ALWAYS_launch = 0,
+	CU_ALWAYS_graph = 1,
+	CU_ALWAYS_mem = 1,
+	CU_ALWAYS_setup = 1,
+	CU_ALWAYS_lookup = 1,
+};
+
+struct cu_frame {
+	uint64_t begin;
+	int *errno_at;
+	int errno_job;
+	uint32_t flags;  /* enum wl_flag */
+	uint16_t entry;  /* enum cu_entry */
+	bool per_thread; /* stream 0 is the thread's own, not the legacy one */
+	bool recorded;   /* decided at the beginning of the call */
+};
+
+/* How a copy's side is named by the call. */
+enum cu_as { CU_AS_ANY, CU_AS_DEVICE, CU_AS_HOST, CU_AS_ARRAY };
+/* CU_TOLD_AFTER: the arguments lie in a structure, which is read when the call has succeeded. */
+enum cu_told { CU_TOLD_NOW, CU_TOLD_AFTER };
+
+struct cu_wait {
+	struct cu_frame f;
+	struct wl_ev_cuda_wait ev;
+};
+
+struct cu_poll {
+	struct cu_frame f;
+	uint64_t object;
+	bool of_stream;
+};
+
+struct cu_order {
+	struct cu_frame f;
+	struct wl_ev_cuda_order ev;
+};
+
+struct cu_copy {
+	struct cu_frame f;
+	struct wl_ev_cuda_copy ev;
+	uint8_t dst_as, src_as; /* enum cu_as */
+	uint8_t told;           /* enum cu_told */
+	bool async;
+};
+
+struct cu_memset {
+	struct cu_frame f;
+	struct wl_ev_cuda_memset ev;
+	bool async;
+};
+
+struct cu_launch {
+	struct cu_frame f;
+	struct wl_ev_cuda_launch ev;
+	uint8_t told;
+	bool named; /* func is a kernel, not a host function */
+};
+
+struct cu_graph {
+	struct cu_frame f;
+	struct wl_ev_cuda_graph ev;
+	bool ends_capture;
+	bool sized; /* the number of nodes was noted when exec was made */
+};
+
+struct cu_mem {
+	struct cu_frame f;
+	struct wl_ev_cuda_mem ev;
+	uint8_t gives_back;    /* enum cu_gives_back */
+	bool registers;        /* pins host memory */
+	bool on_stream;        /* ev.stream is a stream */
+	bool marks;            /* sets SYNC_MEMOPS */
+	struct cu_range taken; /* forgotten for the call's duration; bytes 0: nothing */
+};
+
+struct cu_setup {
+	struct cu_frame f;
+	struct wl_ev_cuda_setup ev;
+	uint64_t ticks; /* begin by the processor's counter, for the call that begins a recording */
+	bool guessed;
+};
+
+struct cu_lookup {
+	struct cu_frame f;
+	const char *name;
+	uint64_t flags;
+};
+
+/* The kinds (calls.c, copy.c, memory.c, polls.c, lookup.c). `call` is the wrapper's own. */
+#define CU_KIND(kind)                                                                              \
+	void cu_##kind##_begin(struct cu_##kind *call);                                            \
+	void cu_##kind##_end(struct cu_##kind *call, CUresult status);
+CU_KIND(wait)
+CU_KIND(poll)
+CU_KIND(order)
+CU_KIND(copy)
+CU_KIND(memset)
+CU_KIND(launch)
+CU_KIND(graph)
+CU_KIND(mem)
+CU_KIND(setup)
+CU_KIND(lookup)
+#undef CU_KIND
+
+/* What forms run after a successful call. They may read what the pointers point to. */
+void cu_copy_told_2d(struct cu_copy *call, const struct CUDA_MEMCPY2D *how);
+void cu_copy_told_3d(struct cu_copy *call, const struct CUDA_MEMCPY3D *how);
+void cu_copy_told_batch(struct cu_copy *call, const CUdeviceptr *dsts, const CUdeviceptr *srcs,
+			const size_t *sizes, size_t count);
+void cu_copy_told_3d_batch(struct cu_copy *call, const struct CUDA_MEMCPY3D_BATCH_OP *ops,
+			   size_t count);
+void cu_launch_told(struct cu_launch *call, const struct CUlaunchConfig *how);
+void cu_launch_told_multi(struct cu_launch *call, const struct CUDA_LAUNCH_PARAMS *list,
+			  unsigned count);
+void cu_graph_made(struct cu_graph *call, CUgraphExec exec, CUgraph graph);
+void cu_graph_captured(struct cu_graph *call, CUgraph graph);
+void cu_mem_is(struct cu_mem *call, uint64_t ptr, uint64_t bytes, uint32_t range_flags);
+void cu_mem_created(struct cu_mem *call, CUmemhandle handle, const struct CUmemAllocationProp *how);
+void cu_mem_mapped(struct cu_mem *call, CUmemhandle handle);
+void cu_mem_marked(struct cu_mem *call, const void *value);
+void cu_mem_batch(struct cu_mem *call, const CUdeviceptr *ptrs, const size_t *sizes, size_t count);
+void cu_ctx_made(struct cu_setup *call, CUcontext ctx, unsigned flags);
+void cu_ctx_flags(unsigned flags);
+void cu_stream_made(struct cu_setup *call, CUstream stream, unsigned flags);
+void cu_stream_gone(CUstream stream);
+void cu_function_found(struct cu_setup *call, const void *func, const char *name);
+void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *kernel);
+void cu_lookup_found(struct cu_lookup *call, void **found);
+void cu_export_table_given(const unsigned char *id);
+
+/* --- shared by the kinds -------------------------------------------------------------------------- */
+
+/* Memory (memory.c). The kind of memory behind a side of a copy. must_know: ask the driver when nothing
+ * is known. *flags: enum cu_range_flag of the range, where one is known. */
+uint8_t cu_memory_kind(uint64_t ptr, enum cu_as as, bool must_know, uint32_t *flags);
+/* Whether synchronous operations on this side hold the host; flags as cu_memory_kind gave them. */
+bool cu_memory_sync_memops(uint64_t ptr, uint32_t flags);
+/* The context itself makes all synchronous operations hold the host. */
+void cu_memory_ctx_sync_memops(void);
+
+/* Streams (streams.c). The handle as recorded: 0 legacy, 2 per-thread. */
+static inline uint64_t cu_stream(uint64_t handle, bool per_thread)
+{
+	if (handle > CU_STREAM_PER_THREAD)
+		return handle;
+	if (handle == 0)
+		return per_thread ? CU_STREAM_PER_THREAD : 0;
+	return handle == CU_STREAM_LEGACY ? 0 : handle;
+}
+/* Its kind (enum wl_stream_kind); `stream` as recorded. May ask the driver. */
+uint8_t cu_stream_kind(uint64_t stream);
+void cu_capture_begun(void);
+void cu_capture_ended(CUresult status);
+/* How many captures are going on in the process. */
+extern _Atomic int cu_captures;
+bool cu_stream_captured_slow(uint64_t stream);
+/* True if work given to the stream now is captured into a graph rather than done. */
+static inline bool cu_stream_captured(uint64_t stream)
+{
+	/* Relaxed: the capture a thread must know of was begun before, in its own order. */
+	return atomic_load_explicit(&cu_captures, memory_order_relaxed) > 0 &&
+	       cu_stream_captured_slow(stream);
+}
+
+/* Kernel names (names.c): interned name of a function, 0 if the driver does not tell. */
+uint32_t cu_kernel_name(uint64_t func);
+void cu_name_put(const void *func, const char *name);
+/* Handles may be used again for other functions. */
+void cu_names_forget(void);
+
+/* Polls (polls.c): the run of queries that this thread is in ends here. */
+struct cu_poll_run {
+	uint64_t object, begin, last;
+	int64_t began_ns;   /* coarse MONOTONIC */
+	uint64_t not_ready; /* of the whole loop, over all its records */
+	uint32_t polls;     /* of this record */
+	uint32_t stack;
+	uint32_t generation;
+	uint16_t entry;
+	bool open;
+};
+extern __thread struct cu_poll_run cu_poll_run __attribute__((tls_model("initial-exec")));
+void cu_poll_flush_slow(void);
+static inline void cu_poll_flush(void)
+{
+	if (__builtin_expect(cu_poll_run.open, 0))
+		cu_poll_flush_slow();
+}
+
+static inline void cu_frame_enter(struct cu_frame *f)
+{
+	f->errno_at = &errno;
+	f->errno_job = *f->errno_at;
+	f->recorded = wl_recording;
+	f->flags = wl_flags_here();
+	wl_depth.cuda++;
+	cu_poll_flush();
+}
+
+/* The last thing before the real call. */
+static inline void cu_frame_start(struct cu_frame *f)
+{
+	*f->errno_at = f->errno_job;
+	f->begin = spool_now();
+}
+
+/* The first thing after the real call. */
+static inline uint64_t cu_frame_stop(struct cu_frame *f)
+{
+	uint64_t end = spool_now();
+
+	f->errno_job = *f->errno_at;
+	return end;
+}
+
+static inline void cu_frame_leave(struct cu_frame *f)
+{
+	wl_depth.cuda--;
+	*f->errno_at = f->errno_job;
+}
+
+static inline uint32_t cu_api(const struct cu_frame *f)
+{
+	return wl_name_id(&cu_names[f->entry]);
+}
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of kernels, by function handle: as the job asked for them, else as the driver tells.
+ */
+#include "tracer/inject/cuda/calls.h"
+
+#include "tracer/inject/cuda/map.h"
+
+CU_MAP_DEFINE(kernels, 16384); /* handle -> stamp << 32 | string id */
+
+/* Raised when code is unloaded: a handle may then come back as another function. */
+static _Atomic uint32_t epoch;
+
+/* Ids are valid within one writer, names within one epoch; 0 when nothing can be interned. */
+static uint64_t stamp(void)
+{
+	uint32_t generation = spool_generation();
+
+	if (!generation)
+		return 0;
+	return (uint64_t)(generation ^ atomic_load_explicit(&epoch, memory_order_relaxed) << 16)
+	       << 32;
+}
+
+void cu_names_forget(void)
+{
+	atomic_fetch_add_explicit(&epoch, 1, memory_order_relaxed);
+}
+
+static uint32_t put(uint64_t func, const char *name)
+{
+	uint64_t now = stamp();
+	uint32_t id = 0;
+
+	if (!now)
+		return 0;
+	if (name)
+		id = spool_intern_string(name, strlen(name));
+	cu_map_put(&kernels, func, now | id);
+	return id;
+}
+
+void cu_name_put(const void *func, const char *name)
+{
+	if (wl_recording)
+		put((uintptr_t)func, name);
+}
+
+static const char *ask(uint64_t func)
+{
+	CUresult (*of_function)(const char **, uint64_t) =
+		(CUresult(*)(const char **, uint64_t))cu_helper(CU_HELPER_cuFuncGetName);
+	CUresult (*of_kernel)(const char **, uint64_t) =
+		(CUresult(*)(const char **, uint64_t))cu_helper(CU_HELPER_cuKernelGetName);
+	const char *name = NULL;
+
+	if (of_function && of_function(&name, func) == CUDA_SUCCESS && name)
+		return name;
+	/* A launch also takes a kernel of a library for a function. */
+	if (of_kernel && of_kernel(&name, func) == CUDA_SUCCESS && name)
+		return name;
+	return NULL;
+}
+
+uint32_t cu_kernel_name(uint64_t func)
+{
+	uint64_t value;
+
+	if (cu_map_get(&kernels, func, &value) && value >> 32 == stamp() >> 32)
+		return (uint32_t)value;
+	return put(func, ask(func));
+}
+
+void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *kernel)
+{
+	uint64_t value;
+
+	call->ev.object = (uintptr_t)func;
+	if (wl_recording && cu_map_get(&kernels, (uintptr_t)kernel, &value) &&
+	    value >> 32 == stamp() >> 32)
+		cu_map_put(&kernels, (uintptr_t)func, value);
+}

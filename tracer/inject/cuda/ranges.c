@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One sorted array of ranges under a sequence counter: readers never wait (they retry a few times and
+ * then know nothing), a writer that cannot get in within a bounded time gives up. Losing an addition
+ * only costs a question to the driver; losing a removal would leave a lie, so it ends the use of the
+ * array for good.
+ */
+#include "tracer/inject/cuda/ranges.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#define RANGES_MAX  32768u
+#define READ_TRIES  8
+#define WRITE_TRIES 100000
+
+struct slot {
+	_Atomic uint64_t start, bytes;
+	_Atomic uint64_t what; /* flags << 8 | kind */
+};
+
+static _Atomic(struct slot *) ranges;
+static _Atomic uint32_t count;
+static _Atomic uint32_t sequence; /* odd: being written */
+static _Atomic bool broken;
+
+static struct slot *memory(void)
+{
+	struct slot *have = atomic_load_explicit(&ranges, memory_order_acquire), *none = NULL;
+	int saved = errno;
+
+	if (have)
+		return have;
+	have = mmap(NULL, RANGES_MAX * sizeof(*have), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	errno = saved;
+	if (have == MAP_FAILED)
+		return NULL;
+	/* Pairs with the acquire load above. */
+	if (atomic_compare_exchange_strong_explicit(&ranges, &none, have, memory_order_acq_rel,
+						    memory_order_acquire))
+		return have;
+	munmap(have, RANGES_MAX * sizeof(*have));
+	return none;
+}
+
+static bool write_begin(void)
+{
+	for (int i = 0; i < WRITE_TRIES; i++) {
+		uint32_t now = atomic_load_explicit(&sequence, memory_order_relaxed);
+
+		if (!(now & 1) && atomic_compare_exchange_weak_explicit(&sequence, &now, now + 1,
+									memory_order_acquire,
+									memory_order_relaxed)) {
+			/* Readers that see any later store also see the odd sequence. */
+			atomic_thread_fence(memory_order_release);
+			return true;
+		}
+		atomic_signal_fence(memory_order_seq_cst);
+	}
+	return false;
+}
+
+static void write_end(void)
+{
+	/* Pairs with the acquire loads of readers. */
+	atomic_fetch_add_explicit(&sequence, 1, memory_order_release);
+}
+
+static void slot_copy(struct slot *to, struct slot *from)
+{
+	atomic_store_explicit(&to->start, atomic_load_explicit(&from->start, memory_order_relaxed),
+			      memory_order_relaxed);
+	atomic_store_explicit(&to->bytes, atomic_load_explicit(&from->bytes, memory_order_relaxed),
+			      memory_order_relaxed);
+	atomic_store_explicit(&to->what, atomic_load_explicit(&from->what, memory_order_relaxed),
+			      memory_order_relaxed);
+}
+
+static struct cu_range slot_read(struct slot *slot)
+{
+	uint64_t what = atomic_load_explicit(&slot->what, memory_order_relaxed);
+
+	return (struct cu_range){
+		.start = atomic_load_explicit(&slot->start, memory_order_relaxed),
+		.bytes = atomic_load_explicit(&slot->bytes, memory_order_relaxed),
+		.kind = (uint8_t)what,
+		.flags = (uint32_t)(what >> 8),
+	};
+}
+
+/* Index of the first range that starts after the address. */
+static uint32_t upper_bound(struct slot *slots, uint32_t n, uint64_t address)
+{
+	uint32_t low = 0;
+
+	while (n) {
+		uint32_t half = n / 2;
+
+		if (atomic_load_explicit(&slots[low + half].start, memory_order_relaxed) <=
+		    address) {
+			low += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return low;
+}
+
+/* Within a write: closes the gap [at, at + n). */
+static void remove_slots(struct slot *slots, uint32_t at, uint32_t n)
+{
+	uint32_t total = atomic_load_explicit(&count, memory_order_relaxed);
+
+	for (uint32_t i = at; i + n < total; i++)
+		slot_copy(&slots[i], &slots[i + n]);
+	atomic_store_explicit(&count, total - n, memory_order_relaxed);
+}
+
+/* Within a write: removes all that overlaps; returns where a range starting there belongs. */
+static uint32_t remove_overlap(struct slot *slots, uint64_t start, uint64_t bytes)
+{
+	uint32_t total = atomic_load_explicit(&count, memory_order_relaxed);
+	uint32_t first = upper_bound(slots, total, start), n = 0;
+
+	if (first) {
+		struct cu_range before = slot_read(&slots[first - 1]);
+
+		if (start - before.start < before.bytes || before.start == start)
+			first--;
+	}
+	while (first + n < total) {
+		uint64_t other =
+			atomic_load_explicit(&slots[first + n].start, memory_order_relaxed);
+
+		if (other > start && other - start >= bytes)
+			break;
+		n++;
+	}
+	if (n)
+		remove_slots(slots, first, n);
+	return first;
+}
+
+void cu_range_add(uint64_t start, uint64_t bytes, uint8_t kind, uint32_t flags)
+{
+	struct slot *slots = memory();
+	uint32_t at, total;
+
+	if (!slots || !start || !bytes)
+		return;
+	if (!write_begin()) {
+		/* An old range may overlap this one. */
+		atomic_store_explicit(&broken, true, memory_order_relaxed);
+		return;
+	}
+	at = remove_overlap(slots, start, bytes);
+	total = atomic_load_explicit(&count, memory_order_relaxed);
+	if (total < RANGES_MAX) {
+		for (uint32_t i = total; i > at; i--)
+			slot_copy(&slots[i], &slots[i - 1]);
+		atomic_store_explicit(&slots[at].start, start, memory_order_relaxed);
+		atomic_store_explicit(&slots[at].bytes, bytes, memory_order_relaxed);
+		atomic_store_explicit(&slots[at].what, (uint64_t)flags << 8 | kind,
+				      memory_order_relaxed);
+		atomic_store_explicit(&count, total + 1, memory_order_relaxed);
+	}
+	write_end();
+}
+
+bool cu_range_find(uint64_t address, struct cu_range *range)
+{
+	struct slot *slots = atomic_load_explicit(&ranges, memory_order_acquire);
+
+	if (!slots || atomic_load_explicit(&broken, memory_order_relaxed))
+		return false;
+	for (int i = 0; i < READ_TRIES; i++) {
+		/* Pairs with write_end. */
+		uint32_t before = atomic_load_explicit(&sequence, memory_order_acquire);
+		uint32_t at, total = atomic_load_explicit(&count, memory_order_relaxed);
+		bool found = false;
+
+		if (before & 1 || total > RANGES_MAX)
+			continue;
+		at = upper_bound(slots, total, address);
+		if (at) {
+			*range = slot_read(&slots[at - 1]);
+			found = address - range->start < range->bytes;
+		}
+		/* Pairs with the fence in write_begin: nothing read above is newer than `before`. */
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(&sequence, memory_order_relaxed) == before)
+			return found;
+	}
+	return false;
+}
+
+bool cu_range_take(uint64_t start, struct cu_range *range)
+{
+	struct slot *slots = atomic_load_explicit(&ranges, memory_order_acquire);
+	bool found = false;
+	uint32_t at;
+
+	if (!slots || !start)
+		return false;
+	if (!write_begin()) {
+		atomic_store_explicit(&broken, true, memory_order_relaxed);
+		return false;
+	}
+	at = upper_bound(slots, atomic_load_explicit(&count, memory_order_relaxed), start);
+	if (at) {
+		*range = slot_read(&slots[at - 1]);
+		found = range->start == start;
+		if (found)
+			remove_slots(slots, at - 1, 1);
+	}
+	write_end();
+	return found && !atomic_load_explicit(&broken, memory_order_relaxed);
+}
+
+void cu_range_cut(uint64_t start, uint64_t bytes)
+{
+	struct slot *slots = atomic_load_explicit(&ranges, memory_order_acquire);
+
+	if (!slots || !bytes)
+		return;
+	if (!write_begin()) {
+		atomic_store_explicit(&broken, true, memory_order_relaxed);
+		return;
+	}
+	remove_overlap(slots, start, bytes);
+	write_end();
+}
+
+bool cu_range_flag(uint64_t address, uint32_t set, uint32_t clear)
+{
+	struct slot *slots = atomic_load_explicit(&ranges, memory_order_acquire);
+	bool found = false;
+	uint32_t at;
+
+	if (!slots || !write_begin())
+		return false;
+	at = upper_bound(slots, atomic_load_explicit(&count, memory_order_relaxed), address);
+	if (at) {
+		struct cu_range range = slot_read(&slots[at - 1]);
+
+		found = address - range.start < range.bytes;
+		if (found)
+			atomic_store_explicit(&slots[at - 1].what,
+					      (uint64_t)((range.flags & ~clear) | set) << 8 |
+						      range.kind,
+					      memory_order_relaxed);
+	}
+	write_end();
+	return found;
+}
