@@ -25,7 +25,7 @@ static const struct wl_setting rows[] = {
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
 /* Variables that tell tests where things are; the tracer has no use for them. */
-static const char *const ignored[] = {"WAYLAY_BUILD"};
+static const char *const test_variables[] = {"WAYLAY_BUILD=", "WAYLAY_SOURCE=", "WAYLAY_TEST_"};
 
 const struct wl_setting *wl_setting_rows(unsigned *count)
 {
@@ -205,10 +205,10 @@ static const char *nearest(const char *name, size_t length)
 	return best;
 }
 
-static bool is_ignored(const char *name, size_t length)
+static bool is_for_tests(const char *entry)
 {
-	for (unsigned i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
-		if (strlen(ignored[i]) == length && !strncmp(ignored[i], name, length))
+	for (unsigned i = 0; i < sizeof(test_variables) / sizeof(test_variables[0]); i++)
+		if (!strncmp(entry, test_variables[i], strlen(test_variables[i])))
 			return true;
 	return false;
 }
@@ -232,7 +232,7 @@ int wl_settings_read(struct wl_settings *settings, char *const *environment, cha
 			if (strlen(rows[i].variable) == length &&
 			    !strncmp(rows[i].variable, name, length))
 				row = &rows[i];
-		if (!row && is_ignored(name, length))
+		if (!row && is_for_tests(name))
 			continue;
 		if (!row) {
 			snprintf(
