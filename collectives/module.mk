@@ -17,6 +17,11 @@ libcoll_SRCS := collectives/transport.c collectives/transport_loop.c collectives
 ifneq ($(HAVE_LIBFABRIC),)
 libcoll_SRCS += collectives/transport_ofi.c collectives/ofi_lib.c
 libcoll_CFLAGS := $(call pkg_cflags,libfabric)
+libcoll_SRCS += collectives/world.c
+PROGRAMS += waylay-coll-perf
+waylay-coll-perf_SRCS := $(wildcard collectives/perf/*.c)
+waylay-coll-perf_LIBS := libcoll libcollreduce libmrcache libnvtxclient
+waylay-coll-perf_LDLIBS := -ldl
 endif
 
 BENCHES += mr_cache

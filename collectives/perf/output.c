@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rank 0 prints: the table that users of nccl-tests know, CSV, or JSON. Rows come out as they
+ * are measured. */
+#include "collectives/perf/perf.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+int output_open(struct perf_output *out, const struct perf_options *o)
+{
+	*out = (struct perf_output){.file = stdout, .format = o->format};
+	out->shown = PERF_COLLECTIVE_MAX;
+	if (!o->output)
+		return 0;
+	out->file = fopen(o->output, "we");
+	return out->file ? 0 : -errno;
+}
+
+/* --- head ----------------------------------------------------------------------------------- */
+
+static void cache_words(const struct perf_options *o, char *text, size_t bytes)
+{
+	if (!o->coll.cache_entries)
+		snprintf(text, bytes, "off");
+	else if (o->coll.cache_bytes == SIZE_MAX)
+		snprintf(text, bytes, "%zu entries", o->coll.cache_entries);
+	else
+		snprintf(text, bytes, "%zu entries, %zu bytes", o->coll.cache_entries,
+			 o->coll.cache_bytes);
+}
+
+static void text_head(FILE *f, const struct perf_options *o, const struct world *w,
+		      const struct launch *launch)
+{
+	char host[64] = "", cache[96];
+
+	gethostname(host, sizeof(host) - 1);
+	cache_words(o, cache, sizeof(cache));
+	fprintf(f, "# " PERF_NAME " " WAYLAY_VERSION "  ranks %d (%s)  %s  rank 0: pid %d on %s\n",
+		w->size, launch->source, w->one_host ? "one host" : "several hosts", (int)getpid(),
+		host);
+	fprintf(f, "# provider %s (%s)  path host  algorithm %s  reduction %s\n", w->tp->provider,
+		w->tp->library, coll_algorithm_name(o->coll.algorithm), coll_reduce_isa());
+	fprintf(f, "# registration: %s, cache %s\n",
+		o->coll.registering == COLL_REGISTER_ALWAYS
+			? "every buffer"
+			: (w->tp->needs_regions ? "as the provider requires"
+						: "none (not required)"),
+		cache);
+	fprintf(f, "# iters %d  warm-up %d  checked runs %d\n", o->iters, o->warmup_iters,
+		o->checks);
+}
+
+void output_head(struct perf_output *out, const struct perf_options *o, const struct world *w,
+		 const struct launch *launch)
+{
+	FILE *f = out->file;
+
+	if (!f)
+		return;
+	out->world = w;
+	switch (out->format) {
+	case PERF_TEXT:
+		text_head(f, o, w, launch);
+		break;
+	case PERF_CSV:
+		fprintf(f, "collective,ranks,provider,size_bytes,count,type,redop,root,"
+			   "oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,"
+			   "ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong\n");
+		break;
+	default:
+		fprintf(f,
+			"{\"program\":\"" PERF_NAME "\",\"version\":\"" WAYLAY_VERSION "\","
+			"\"ranks\":%d,\"launcher\":\"%s\",\"one_host\":%s,\"provider\":\"%s\","
+			"\"library\":\"%s\",\"path\":\"host\",\"algorithm\":\"%s\","
+			"\"reduction\":\"%s\",\"iters\":%d,\"results\":[",
+			w->size, launch->source, w->one_host ? "true" : "false", w->tp->provider,
+			w->tp->library, coll_algorithm_name(o->coll.algorithm), coll_reduce_isa(),
+			o->iters);
+	}
+	fflush(f);
+}
+
+/* --- rows ----------------------------------------------------------------------------------- */
+
+static void text_heading(FILE *f, enum perf_collective c)
+{
+	fprintf(f, "#\n# %s\n", perf_collective_name(c));
+	fprintf(f, "# %58s %-33s %s\n", "", "          out-of-place", "          in-place");
+	fprintf(f, "# %10s  %12s  %8s  %6s  %6s  %9s %7s %7s %6s  %9s %7s %7s %6s\n", "size",
+		"count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time",
+		"algbw", "busbw", "#wrong");
+	fprintf(f, "# %10s  %12s  %8s  %6s  %6s  %9s %7s %7s %6s  %9s %7s %7s\n", "(B)",
+		"(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
+		"(GB/s)");
+}
+
+static void text_figure(FILE *f, const struct perf_figure *v)
+{
+	char wrong[24] = "N/A";
+
+	if (!v->valid) {
+		fprintf(f, "  %9s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
+		return;
+	}
+	if (v->wrong >= 0)
+		snprintf(wrong, sizeof(wrong), "%lld", (long long)v->wrong);
+	fprintf(f, "  %9.*f %7.2f %7.2f %6s", v->time_us < 1e5 ? 2 : 0, v->time_us, v->algbw,
+		v->busbw, wrong);
+}
+
+static void text_row(struct perf_output *out, const struct perf_row *row)
+{
+	FILE *f = out->file;
+
+	if (out->shown != row->collective)
+		text_heading(f, row->collective);
+	out->shown = row->collective;
+	fprintf(f, "  %10zu  %12zu  %8s  %6s  %6d", row->bytes, row->count,
+		row->has_type ? coll_type_name(row->type) : "none",
+		row->has_op ? coll_op_name(row->op) : "none", row->root);
+	text_figure(f, &row->figure[0]);
+	text_figure(f, &row->figure[1]);
+	fprintf(f, "\n");
+}
+
+static void csv_row(struct perf_output *out, const struct perf_row *row, const struct world *w)
+{
+	FILE *f = out->file;
+
+	fprintf(f, "%s,%d,%s,%zu,%zu,%s,%s,%d", perf_collective_name(row->collective), w->size,
+		w->tp->provider, row->bytes, row->count,
+		row->has_type ? coll_type_name(row->type) : "",
+		row->has_op ? coll_op_name(row->op) : "", row->root);
+	for (int i = 0; i < 2; i++) {
+		const struct perf_figure *v = &row->figure[i];
+
+		if (!v->valid)
+			fprintf(f, ",,,,");
+		else if (v->wrong < 0)
+			fprintf(f, ",%.3f,%.6f,%.6f,", v->time_us, v->algbw, v->busbw);
+		else
+			fprintf(f, ",%.3f,%.6f,%.6f,%lld", v->time_us, v->algbw, v->busbw,
+				(long long)v->wrong);
+	}
+	fprintf(f, "\n");
+}
+
+static void json_row(struct perf_output *out, const struct perf_row *row)
+{
+	static const char *const names[2] = {"out_of_place", "in_place"};
+	FILE *f = out->file;
+
+	fprintf(f, "%s\n{\"collective\":\"%s\",\"size_bytes\":%zu,\"count\":%zu",
+		out->rows ? "," : "", perf_collective_name(row->collective), row->bytes,
+		row->count);
+	if (row->has_type)
+		fprintf(f, ",\"type\":\"%s\"", coll_type_name(row->type));
+	if (row->has_op)
+		fprintf(f, ",\"redop\":\"%s\"", coll_op_name(row->op));
+	if (row->root >= 0)
+		fprintf(f, ",\"root\":%d", row->root);
+	for (int i = 0; i < 2; i++) {
+		const struct perf_figure *v = &row->figure[i];
+
+		if (!v->valid)
+			continue;
+		fprintf(f, ",\"%s\":{\"time_us\":%.3f,\"algbw_gbs\":%.6f,\"busbw_gbs\":%.6f",
+			names[i], v->time_us, v->algbw, v->busbw);
+		if (v->wrong >= 0)
+			fprintf(f, ",\"wrong\":%lld", (long long)v->wrong);
+		fprintf(f, "}");
+	}
+	fprintf(f, "}");
+}
+
+void output_row(struct perf_output *out, const struct perf_row *row)
+{
+	if (!out->file)
+		return;
+	if (out->format == PERF_TEXT)
+		text_row(out, row);
+	else if (out->format == PERF_CSV)
+		csv_row(out, row, out->world);
+	else
+		json_row(out, row);
+	out->rows++;
+	fflush(out->file);
+}
+
+/* --- registration costs --------------------------------------------------------------------- */
+
+void output_registrations(struct perf_output *out, const struct perf_registration *rows, int n,
+			  const struct world *w)
+{
+	FILE *f = out->file;
+
+	if (!f)
+		return;
+	if (out->format == PERF_TEXT) {
+		fprintf(f,
+			"#\n# registration cost, host memory, %s (medians; use: half of it each "
+			"way)\n",
+			w->tp->provider);
+		fprintf(f, "# %10s  %12s  %12s  %14s  %s\n", "size (B)", "register (us)",
+			"use (us)", "deregister (us)", "register + deregister / use");
+	} else if (out->format == PERF_CSV) {
+		fprintf(f, "\nsize_bytes,register_us,use_us,deregister_us\n");
+	} else {
+		fprintf(f, "\n],\"registrations\":[");
+	}
+	for (int i = 0; i < n; i++) {
+		const struct perf_registration *r = &rows[i];
+		double ratio =
+			r->use_us > 0 ? (r->register_us + r->deregister_us) / r->use_us * 100 : 0;
+
+		if (out->format == PERF_TEXT)
+			fprintf(f, "  %10zu  %13.2f  %12.2f  %15.2f  %25.1f %%\n", r->bytes,
+				r->register_us, r->use_us, r->deregister_us, ratio);
+		else if (out->format == PERF_CSV)
+			fprintf(f, "%zu,%.3f,%.3f,%.3f\n", r->bytes, r->register_us, r->use_us,
+				r->deregister_us);
+		else
+			fprintf(f,
+				"%s\n{\"size_bytes\":%zu,\"register_us\":%.3f,\"use_us\":%.3f,"
+				"\"deregister_us\":%.3f}",
+				i ? "," : "", r->bytes, r->register_us, r->use_us,
+				r->deregister_us);
+	}
+	fflush(f);
+}
+
+/* --- tail ----------------------------------------------------------------------------------- */
+
+void output_tail(struct perf_output *out, const struct perf_summary *s, struct world *w)
+{
+	const struct tp_stats *t = &w->tp->stats;
+	double average = s->busbw_count ? s->busbw_sum / s->busbw_count : 0;
+	struct mr_cache_counters c;
+	FILE *f = out->file;
+
+	if (!f)
+		return;
+	coll_cache_counters(w->comm, &c);
+	if (out->format == PERF_TEXT) {
+		fprintf(f, "#\n# Out of bounds values : %lld %s\n", (long long)s->wrong,
+			s->wrong ? "FAILED" : "OK");
+		fprintf(f, "# Avg bus bandwidth    : %g\n", average);
+		fprintf(f,
+			"# Rank 0: %llu registrations in %.1f us, cache hits %llu, misses %llu, "
+			"evictions %llu\n",
+			(unsigned long long)t->registrations, (double)t->registration_ns / 1e3,
+			(unsigned long long)c.hits, (unsigned long long)c.misses,
+			(unsigned long long)c.evictions);
+	} else if (out->format == PERF_JSON) {
+		fprintf(f,
+			"\n],\"wrong\":%lld,\"avg_busbw_gbs\":%.6f,\"rank0\":{"
+			"\"registrations\":%llu,\"registration_us\":%.1f,\"cache_hits\":%llu,"
+			"\"cache_misses\":%llu,\"cache_evictions\":%llu,\"sent_bytes\":%llu}}\n",
+			(long long)s->wrong, average, (unsigned long long)t->registrations,
+			(double)t->registration_ns / 1e3, (unsigned long long)c.hits,
+			(unsigned long long)c.misses, (unsigned long long)c.evictions,
+			(unsigned long long)t->sent_bytes);
+	}
+}
+
+int output_close(struct perf_output *out)
+{
+	int bad;
+
+	if (!out->file)
+		return 0;
+	bad = fflush(out->file) || ferror(out->file);
+	if (out->file != stdout && fclose(out->file))
+		bad = 1;
+	out->file = NULL;
+	return bad ? -EIO : 0;
+}

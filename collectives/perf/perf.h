@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* waylay-coll-perf: what its files share. */
+#ifndef WAYLAY_COLLECTIVES_PERF_H
+#define WAYLAY_COLLECTIVES_PERF_H
+
+#include <stdio.h>
+
+#include "collectives/coll.h"
+#include "collectives/world.h"
+
+#define PERF_NAME "waylay-coll-perf"
+
+enum perf_collective {
+	PERF_ALL_REDUCE,
+	PERF_REDUCE_SCATTER,
+	PERF_ALL_GATHER,
+	PERF_BROADCAST,
+	PERF_ALL_TO_ALL,
+	PERF_BARRIER,
+	PERF_COLLECTIVE_MAX
+};
+
+enum perf_average { PERF_RANK0, PERF_AVERAGE, PERF_MINIMUM, PERF_MAXIMUM };
+enum perf_format { PERF_TEXT, PERF_CSV, PERF_JSON };
+
+struct perf_options {
+	unsigned int collectives; /* bits */
+	unsigned int types, ops;  /* bits */
+	size_t min_bytes, max_bytes;
+	size_t step_bytes; /* added from size to size, or: */
+	size_t step_factor;
+	int iters, warmup_iters, checks;
+	int root;
+	enum perf_average average;
+	int np; /* 0: not given */
+	bool bind;
+	int port;
+	double timeout_s;
+	const char *provider;
+	bool list_providers;
+	struct coll_config coll;
+	bool registration_table;
+	enum perf_format format;
+	const char *output; /* NULL: stdout */
+};
+
+/* Exits with 64 and words on a wrong command line. */
+void perf_options_parse(struct perf_options *o, int argc, char **argv);
+const char *perf_collective_name(enum perf_collective c);
+
+/* One line of the table. */
+struct perf_row {
+	enum perf_collective collective;
+	size_t bytes, count;
+	enum coll_type type;
+	enum coll_op op;
+	bool has_type, has_op;
+	int root; /* -1: the collective has none */
+	struct perf_figure {
+		bool valid;
+		double time_us, algbw, busbw; /* GB/s: 10^9 bytes a second */
+		int64_t wrong;                /* -1: not checked */
+	} figure[2];                          /* out of place, in place */
+};
+
+/* One line of the registration cost table; times in us, medians. */
+struct perf_registration {
+	size_t bytes;
+	double register_us, use_us, deregister_us;
+};
+
+struct perf_summary {
+	int64_t wrong;
+	double busbw_sum;
+	int busbw_count;
+};
+
+/* Output; only rank 0 has any. */
+struct perf_output {
+	FILE *file;
+	enum perf_format format;
+	const struct world *world;
+	int rows;
+	enum perf_collective shown; /* whose heading was printed last */
+};
+
+int output_open(struct perf_output *out, const struct perf_options *o);
+void output_head(struct perf_output *out, const struct perf_options *o, const struct world *w,
+		 const struct launch *launch);
+void output_row(struct perf_output *out, const struct perf_row *row);
+void output_registrations(struct perf_output *out, const struct perf_registration *rows, int n,
+			  const struct world *w);
+void output_tail(struct perf_output *out, const struct perf_summary *summary, struct world *w);
+/* 0, or negative when the output could not be written. */
+int output_close(struct perf_output *out);
+
+/* Buffers of known content. A rank's element i depends on the rank and on i modulo a prime. */
+struct pattern {
+	enum coll_type type;
+	enum coll_op op;
+	int ranks;
+};
+
+void pattern_fill(const struct pattern *p, void *data, size_t count, int rank, size_t first);
+/* How many of `count` elements are not what rank `rank` gave. */
+size_t pattern_wrong_copy(const struct pattern *p, const void *data, size_t count, int rank,
+			  size_t first);
+/* How many are not the reduction of what all ranks gave. */
+size_t pattern_wrong_reduced(const struct pattern *p, const void *data, size_t count, size_t first);
+
+/* Runs everything that the options ask for. 0, or negative with words in w->error. */
+int perf_run(const struct perf_options *o, struct world *w, struct perf_output *out,
+	     struct perf_summary *summary);
+int perf_registration_table(const struct perf_options *o, struct world *w, struct perf_output *out);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running collectives: time over many calls, content of the result on calls of their own. */
+#include "collectives/perf/perf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct perf {
+	const struct perf_options *o;
+	struct world *w;
+	char *send, *recv; /* max_bytes each, of whole pages */
+	size_t buffer_bytes;
+};
+
+/* One collective of one size. */
+struct point {
+	enum perf_collective collective;
+	struct pattern pattern;
+	size_t count; /* as the collective's own call takes it */
+	size_t bytes; /* as the table shows it */
+	int root;
+};
+
+static bool divided(enum perf_collective c)
+{
+	return c == PERF_REDUCE_SCATTER || c == PERF_ALL_GATHER || c == PERF_ALL_TO_ALL;
+}
+
+static bool reduces(enum perf_collective c)
+{
+	return c == PERF_ALL_REDUCE || c == PERF_REDUCE_SCATTER;
+}
+
+/* --- one call ------------------------------------------------------------------------------- */
+
+/* The two buffers of a call; in place as NCCL defines it for each collective. */
+static void buffers_of(const struct perf *p, const struct point *pt, bool in_place, char **send,
+		       char **recv)
+{
+	size_t block = pt->count * coll_type_bytes(pt->pattern.type);
+	size_t own = (size_t)p->w->rank * block;
+
+	*send = p->send;
+	*recv = p->recv;
+	if (!in_place)
+		return;
+	*send = *recv;
+	if (pt->collective == PERF_ALL_GATHER)
+		*send = *recv + own;
+	else if (pt->collective == PERF_REDUCE_SCATTER)
+		*recv = *send + own;
+}
+
+static int call(const struct perf *p, const struct point *pt, const void *send, void *recv)
+{
+	struct coll_comm *comm = p->w->comm;
+	enum coll_type type = pt->pattern.type;
+
+	switch (pt->collective) {
+	case PERF_ALL_REDUCE:
+		return coll_all_reduce(comm, send, recv, pt->count, type, pt->pattern.op);
+	case PERF_REDUCE_SCATTER:
+		return coll_reduce_scatter(comm, send, recv, pt->count, type, pt->pattern.op);
+	case PERF_ALL_GATHER:
+		return coll_all_gather(comm, send, recv, pt->count, type);
+	case PERF_BROADCAST:
+		return coll_broadcast(comm, send, recv, pt->count, type, pt->root);
+	case PERF_ALL_TO_ALL:
+		return coll_all_to_all(comm, send, recv, pt->count, type);
+	default:
+		return coll_barrier(comm);
+	}
+}
+
+/* --- content -------------------------------------------------------------------------------- */
+
+static void fill(const struct perf *p, const struct point *pt, char *send)
+{
+	size_t n = pt->count;
+
+	if (pt->collective == PERF_REDUCE_SCATTER || pt->collective == PERF_ALL_TO_ALL)
+		n *= (size_t)p->w->size;
+	pattern_fill(&pt->pattern, send, n, p->w->rank, 0);
+}
+
+static size_t wrong_blocks(const struct perf *p, const struct point *pt, const char *recv)
+{
+	size_t block = pt->count * coll_type_bytes(pt->pattern.type);
+	size_t first = pt->collective == PERF_ALL_TO_ALL ? (size_t)p->w->rank * pt->count : 0;
+	size_t wrong = 0;
+
+	for (int r = 0; r < p->w->size; r++)
+		wrong += pattern_wrong_copy(&pt->pattern, recv + (size_t)r * block, pt->count, r,
+					    first);
+	return wrong;
+}
+
+static size_t wrong_now(const struct perf *p, const struct point *pt, const char *recv)
+{
+	switch (pt->collective) {
+	case PERF_ALL_REDUCE:
+		return pattern_wrong_reduced(&pt->pattern, recv, pt->count, 0);
+	case PERF_REDUCE_SCATTER:
+		return pattern_wrong_reduced(&pt->pattern, recv, pt->count,
+					     (size_t)p->w->rank * pt->count);
+	case PERF_BROADCAST:
+		return pattern_wrong_copy(&pt->pattern, recv, pt->count, pt->root, 0);
+	case PERF_ALL_GATHER:
+	case PERF_ALL_TO_ALL:
+		return wrong_blocks(p, pt, recv);
+	default:
+		return 0;
+	}
+}
+
+/* Runs and looks; *wrong is the sum over all ranks. */
+static int check(const struct perf *p, const struct point *pt, bool in_place, int64_t *wrong)
+{
+	int64_t mine = 0, *all = calloc((size_t)p->w->size, sizeof(*all));
+	char *send, *recv;
+	int rc = all ? 0 : -ENOMEM;
+
+	buffers_of(p, pt, in_place, &send, &recv);
+	for (int i = 0; i < p->o->checks && !rc; i++) {
+		if (!in_place) /* what an earlier run left must not pass for a result */
+			memset(recv, 0xee, pt->bytes);
+		fill(p, pt, send);
+		rc = call(p, pt, send, recv);
+		if (!rc)
+			mine += (int64_t)wrong_now(p, pt, recv);
+	}
+	if (!rc)
+		rc = world_allgather(p->w, &mine, sizeof(mine), all);
+	*wrong = 0;
+	for (int r = 0; r < p->w->size && !rc; r++)
+		*wrong += all[r];
+	free(all);
+	return rc;
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+static double combine(enum perf_average how, const double *all, int n)
+{
+	double v = all[0];
+
+	for (int i = 1; i < n; i++) {
+		if (how == PERF_AVERAGE)
+			v += all[i];
+		else if ((how == PERF_MINIMUM && all[i] < v) || (how == PERF_MAXIMUM && all[i] > v))
+			v = all[i];
+	}
+	return how == PERF_AVERAGE ? v / n : v;
+}
+
+static int measure(const struct perf *p, const struct point *pt, bool in_place, double *us)
+{
+	double mine, *all = calloc((size_t)p->w->size, sizeof(*all));
+	int64_t start;
+	char *send, *recv;
+	int rc = all ? 0 : -ENOMEM;
+
+	buffers_of(p, pt, in_place, &send, &recv);
+	for (int i = 0; i < p->o->warmup_iters && !rc; i++)
+		rc = call(p, pt, send, recv);
+	if (!rc)
+		rc = coll_barrier(p->w->comm);
+	start = tp_now_ns();
+	for (int i = 0; i < p->o->iters && !rc; i++)
+		rc = call(p, pt, send, recv);
+	mine = (double)(tp_now_ns() - start) / 1e3 / p->o->iters;
+	if (!rc)
+		rc = world_allgather(p->w, &mine, sizeof(mine), all);
+	if (!rc)
+		*us = combine(p->o->average, all, p->w->size);
+	free(all);
+	return rc;
+}
+
+/* Bytes that cross the busiest link for each byte of the table's size: makes figures of different
+ * collectives and rank counts comparable with the hardware's. */
+static double bus_factor(enum perf_collective c, int n)
+{
+	switch (c) {
+	case PERF_ALL_REDUCE:
+		return 2.0 * (n - 1) / n;
+	case PERF_REDUCE_SCATTER:
+	case PERF_ALL_GATHER:
+	case PERF_ALL_TO_ALL:
+		return (double)(n - 1) / n;
+	default:
+		return 1;
+	}
+}
+
+static int run_figure(const struct perf *p, const struct point *pt, bool in_place,
+		      struct perf_figure *f)
+{
+	int rc;
+
+	f->wrong = -1;
+	rc = measure(p, pt, in_place, &f->time_us);
+	if (!rc && p->o->checks && pt->collective != PERF_BARRIER)
+		rc = check(p, pt, in_place, &f->wrong);
+	if (rc)
+		return rc;
+	f->valid = true;
+	f->algbw = f->time_us > 0 ? (double)pt->bytes / f->time_us / 1e3 : 0;
+	f->busbw = f->algbw * bus_factor(pt->collective, p->w->size);
+	return 0;
+}
+
+static int run_point(const struct perf *p, const struct point *pt, struct perf_output *out,
+		     struct perf_summary *sum)
+{
+	struct perf_row row = {.collective = pt->collective,
+			       .bytes = pt->bytes,
+			       .count = pt->count,
+			       .type = pt->pattern.type,
+			       .op = pt->pattern.op,
+			       .has_type = pt->collective != PERF_BARRIER,
+			       .has_op = reduces(pt->collective),
+			       .root = pt->collective == PERF_BROADCAST ? pt->root : -1};
+	int forms = pt->collective == PERF_ALL_TO_ALL || pt->collective == PERF_BARRIER ? 1 : 2;
+
+	for (int i = 0; i < forms; i++) {
+		int rc = run_figure(p, pt, i == 1, &row.figure[i]);
+
+		if (rc)
+			return rc;
+		if (row.figure[i].wrong > 0)
+			sum->wrong += row.figure[i].wrong;
+		if (pt->collective != PERF_BARRIER) {
+			sum->busbw_sum += row.figure[i].busbw;
+			sum->busbw_count++;
+		}
+	}
+	output_row(out, &row);
+	return 0;
+}
+
+/* --- all sizes, types and operations -------------------------------------------------------- */
+
+static int run_sizes(const struct perf *p, struct point *pt, struct perf_output *out,
+		     struct perf_summary *sum)
+{
+	size_t esize = coll_type_bytes(pt->pattern.type);
+	size_t unit = divided(pt->collective) ? esize * (size_t)p->w->size : esize;
+	size_t size = p->o->min_bytes;
+
+	for (;;) {
+		size_t next =
+			p->o->step_factor > 1 ? size * p->o->step_factor : size + p->o->step_bytes;
+		int rc;
+
+		pt->count = size / unit;
+		pt->bytes = pt->count * unit;
+		rc = run_point(p, pt, out, sum);
+		if (rc)
+			return rc;
+		if (next <= size || next > p->o->max_bytes)
+			return 0;
+		size = next;
+	}
+}
+
+static int run_collective(const struct perf *p, enum perf_collective c, struct perf_output *out,
+			  struct perf_summary *sum)
+{
+	struct point pt = {.collective = c, .root = p->o->root};
+	int rc = 0;
+
+	pt.pattern.ranks = p->w->size;
+	if (c == PERF_BARRIER)
+		return run_point(p, &pt, out, sum);
+	for (int type = 0; type < COLL_TYPE_MAX && !rc; type++) {
+		if (!(p->o->types >> type & 1))
+			continue;
+		pt.pattern.type = (enum coll_type)type;
+		for (int op = 0; op < COLL_OP_MAX && !rc; op++) {
+			pt.pattern.op = (enum coll_op)op;
+			if (!reduces(c)) /* once, with any operation's content */
+				op = COLL_OP_MAX;
+			else if (!(p->o->ops >> op & 1))
+				continue;
+			rc = run_sizes(p, &pt, out, sum);
+		}
+	}
+	return rc;
+}
+
+static void *map_pages(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	memset(p, 0, bytes); /* page faults now, not in a measurement */
+	return p;
+}
+
+int perf_run(const struct perf_options *o, struct world *w, struct perf_output *out,
+	     struct perf_summary *sum)
+{
+	struct perf p = {.o = o, .w = w};
+	int rc = 0;
+
+	p.buffer_bytes = o->max_bytes ? o->max_bytes : 1;
+	p.send = map_pages(p.buffer_bytes);
+	p.recv = map_pages(p.buffer_bytes);
+	if (!p.send || !p.recv) {
+		snprintf(w->error, sizeof(w->error),
+			 "no memory for two buffers of %zu bytes: choose a smaller --max-bytes",
+			 p.buffer_bytes);
+		rc = -ENOMEM;
+	}
+	for (int c = 0; c < PERF_COLLECTIVE_MAX && !rc; c++) {
+		if (o->collectives >> c & 1)
+			rc = run_collective(&p, (enum perf_collective)c, out, sum);
+	}
+	if (!rc) {
+		coll_forget(w->comm, p.send, p.buffer_bytes);
+		coll_forget(w->comm, p.recv, p.buffer_bytes);
+	}
+	if (p.send)
+		munmap(p.send, p.buffer_bytes);
+	if (p.recv)
+		munmap(p.recv, p.buffer_bytes);
+	return rc;
+}
