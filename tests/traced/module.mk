@@ -4,3 +4,33 @@ stackprobe.so_SRCS := tests/traced/python/stackprobe.c $(addprefix tracer/inject
 	stack.c python.c pylayout.c pylines.c memory.c elf.c symbols.c dlsym.S)
 stackprobe.so_CFLAGS := -ftls-model=initial-exec
 stackprobe.so_LDFLAGS := -Wl,--version-script=tests/traced/python/stackprobe.map
+
+# dlsym.sh
+TEST_SHARED += dlsym/libfirst.so dlsym/libsecond.so dlsym/local.so dlsym/early.so dlsym/other.so
+dlsym/libfirst.so_SRCS := tests/traced/dlsym/first.c
+dlsym/libfirst.so_CFLAGS := -O0 -fvisibility=default
+dlsym/libsecond.so_SRCS := tests/traced/dlsym/second.c
+dlsym/libsecond.so_CFLAGS := -fvisibility=default
+dlsym/libsecond.so_LDFLAGS := -Wl,--version-script=tests/traced/dlsym/second.map
+dlsym/local.so_SRCS := tests/traced/dlsym/local.c
+dlsym/local.so_CFLAGS := -O0 -fvisibility=default
+dlsym/early.so_SRCS := tests/traced/dlsym/early.c
+dlsym/early.so_CFLAGS := -O0 -fvisibility=default
+dlsym/early.so_LDFLAGS := -Wl,-soname,early.so
+dlsym/other.so_SRCS := tests/traced/dlsym/other.c
+dlsym/other.so_CFLAGS := -fvisibility=default
+TEST_PROGRAMS += dlsym_probe
+dlsym_probe_SRCS := tests/traced/dlsym/probe.c
+dlsym_probe_CFLAGS := -O0
+dlsym_probe_DEPS := $(addprefix $(O)/tests/dlsym/,libfirst.so libsecond.so early.so)
+dlsym_probe_LDLIBS := -Wl,--no-as-needed -L$(O)/tests/dlsym -lfirst -lsecond $(O)/tests/dlsym/early.so \
+	-Wl,-rpath,'$$ORIGIN/dlsym'
+
+ifdef HAVE_LIBFABRIC
+TEST_PROGRAMS += ofi_ops ofi_ops_dl
+ofi_ops_SRCS := tests/traced/ofi_ops.c
+ofi_ops_LDLIBS := $(call pkg_libs,libfabric)
+ofi_ops_dl_SRCS := tests/traced/ofi_ops.c
+ofi_ops_dl_CFLAGS := -DOFI_BY_DLSYM=1
+ofi_ops_dl_LDLIBS := -ldl
+endif

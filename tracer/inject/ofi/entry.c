@@ -210,7 +210,7 @@ static int fabric2(fabric2_fn real, const void *caller, struct fi_info *info,
 		return getinfo((getinfo_fn)find_real("fi_getinfo", node_name, CALLER), CALLER,     \
 			       version, node, service, flags, hints, info);                        \
 	}                                                                                          \
-	__asm__(".symver ofi_getinfo_" #suffix ", fi_getinfo" binding node_name)
+	__asm__(".symver ofi_getinfo_" #suffix ", fi_getinfo" binding node_name ", remove")
 
 EXPORT_GETINFO(1_0, "FABRIC_1.0", "@");
 EXPORT_GETINFO(1_1, "FABRIC_1.1", "@");
@@ -230,7 +230,7 @@ EXPORT_GETINFO(1_10, "FABRIC_1.10", "@@");
 		return fabric1((fabric_fn)find_real("fi_fabric", node_name, CALLER), CALLER, attr, \
 			       fabric, context);                                                   \
 	}                                                                                          \
-	__asm__(".symver ofi_fabric_" #suffix ", fi_fabric" binding node_name)
+	__asm__(".symver ofi_fabric_" #suffix ", fi_fabric" binding node_name ", remove")
 
 EXPORT_FABRIC(1_0, "FABRIC_1.0", "@");
 EXPORT_FABRIC(1_1, "FABRIC_1.1", "@@");
@@ -242,7 +242,7 @@ int ofi_fabric2_1_8(struct fi_info *info, struct fid_fabric **fabric, uint64_t f
 	return fabric2((fabric2_fn)find_real("fi_fabric2", "FABRIC_1.8", CALLER), CALLER, info,
 		       fabric, flags, context);
 }
-__asm__(".symver ofi_fabric2_1_8, fi_fabric2@@FABRIC_1.8");
+__asm__(".symver ofi_fabric2_1_8, fi_fabric2@@FABRIC_1.8, remove");
 
 /* --- given out by dlsym ----------------------------------------------------------------------- */
 
