@@ -35,3 +35,10 @@ PROGRAMS += waylay-sampler-perf
 waylay-sampler-perf_SRCS := kernels/sampler_perf.c
 waylay-sampler-perf_LIBS := libkernels libcpukernels libnvtxclient
 waylay-sampler-perf_LDLIBS := -lm -ldl
+
+ifdef HAVE_CMOCKA
+UNIT_TESTS += test_sampler_device
+test_sampler_device_SRCS := tests/unit/test_sampler_device.c tests/unit/simt.c
+test_sampler_device_LIBS := libkernels libcpukernels
+test_sampler_device_LDLIBS := -lcmocka -lm -ldl
+endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs our device code on the CPU, so that its own lines are tested where there is no GPU. Every device thread is a context
+ * of its own; they take turns on the calling thread, and a collective operation of a warp or a block is where they change.
+ * kernels/device/device.h includes this in place of the GPU's instructions (DEVICE_EMULATION).
+ *
+ * Turns are taken in a fixed order or in a random one (simt_shuffle), so that code which only works when warps run one after
+ * another does not pass.
+ */
+#ifndef TESTS_UNIT_SIMT_H
+#define TESTS_UNIT_SIMT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct simt_grid {
+	unsigned x, y, threads;
+	size_t shared_bytes;
+	int cooperative; /* all blocks take turns; otherwise one after another */
+};
+
+/* What the running device thread sees. */
+struct simt_thread {
+	unsigned tid, threads, block_x, block_y, blocks_x;
+	void *shared;
+};
+extern struct simt_thread *simt_self;
+
+/* Runs entry(args) for every thread of the grid. Aborts with a word on stderr when no thread can go on. */
+void simt_run(void (*entry)(const void *args), const void *args, struct simt_grid grid);
+
+/* Random turns from this seed; 0: a fixed order. */
+void simt_shuffle(uint64_t seed);
+
+void simt_block_barrier(void);
+void simt_yield(void);
+/* Gives every lane of the warp the values that its 32 lanes brought. */
+const uint32_t *simt_exchange(uint32_t value);
+
+#define DEV_FN                    static inline
+#define DEV_COLD                  static __attribute__((noinline))
+#define DEV_KERNEL(threads, name) static void name
+#define DEV_PARAM
+#define DEV_TID       (simt_self->tid)
+#define DEV_NTID      (simt_self->threads)
+#define DEV_BLOCK_X   (simt_self->block_x)
+#define DEV_BLOCK_Y   (simt_self->block_y)
+#define DEV_BLOCKS_X  (simt_self->blocks_x)
+#define DEV_LANE      (simt_self->tid & 31u)
+#define DEV_POPC(v)   ((uint32_t)__builtin_popcount(v))
+#define DEV_SYNC()    simt_block_barrier()
+#define DEV_ADD(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define DEV_OR(p, v)  __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+
+static inline void *dev_shared(void)
+{
+	return simt_self->shared;
+}
+
+static inline void dev_warp_sync(void)
+{
+	(void)simt_exchange(0);
+}
+
+static inline uint32_t dev_ballot(int yes)
+{
+	const uint32_t *all = simt_exchange(yes != 0);
+	uint32_t bits = 0;
+
+	for (unsigned l = 0; l < 32; l++)
+		bits |= all[l] << l;
+	return bits;
+}
+
+static inline uint32_t dev_shfl(uint32_t v, uint32_t lane)
+{
+	return simt_exchange(v)[lane & 31];
+}
+
+static inline uint32_t dev_shfl_up(uint32_t v, uint32_t by)
+{
+	uint32_t lane = DEV_LANE;
+
+	return simt_exchange(v)[lane >= by ? lane - by : lane];
+}
+
+static inline uint32_t dev_load_acquire(const uint32_t *p)
+{
+	return *p;
+}
+
+static inline void dev_store_release(uint32_t *p, uint32_t v)
+{
+	*p = v;
+}
+
+static inline uint32_t dev_add_acq_rel(uint32_t *p, uint32_t v)
+{
+	uint32_t old = *p;
+
+	*p += v;
+	return old;
+}
+
+static inline void dev_pause(void)
+{
+	simt_yield();
+}
+
+static inline float dev_sqrt(float v)
+{
+	return __builtin_sqrtf(v);
+}
+
+#define dev_load16_stream(p) (*(const struct dev_v4 *)(p))
+
+#endif
