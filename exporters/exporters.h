@@ -99,7 +99,7 @@ const char *model_string(struct model *model, unsigned process, uint32_t id);
 /* What a record is called: its `api` or `text` argument, else its type's name. */
 const char *model_event_name(struct model *model, unsigned process,
 			     const struct trace_event *event);
-/* Calls that had not returned at the end of the recording; their api is valid as model_string's. */
+/* Calls that had not returned at the end of the recording; their api lives as long as the model. */
 unsigned model_inflight(struct model *model, unsigned process, struct trace_inflight *calls,
 			unsigned max);
 /* An argument of an event whose type this build knows: MODEL_ARG(&event, cuda_wait, rule). */
@@ -156,8 +156,10 @@ struct model_transfer {
 	struct trace_event post; /* the ofi_post record */
 	uint64_t post_ordinal;   /* which ofi_post of its thread it was, from 0 */
 	enum model_transfer_end how;
-	bool exact;     /* false: contexts repeat, matched first in first out */
-	bool multi;     /* one of several completions of a multi-receive post */
+	bool exact; /* false: contexts repeat, matched first in first out */
+	bool multi; /* one of several completions of a multi-receive post */
+	bool counted; /* posted() told of it, and this ends it: not so for what was over at once, nor for
+			 any but the last of a multi-receive */
 	bool failed;    /* an error entry; status says which */
 	uint64_t bytes; /* moved: the completion's count for receives, else the post's */
 	int32_t status; /* 0 or the negative libfabric error */
@@ -240,6 +242,7 @@ struct export_result {
 	uint64_t instants, counters, flows;
 	uint64_t transfers, registrations, synchronizations; /* slices on their own tracks */
 	uint64_t bytes;                                      /* written */
+	uint64_t ranges_across; /* start / end ranges, on tracks of their own */
 	uint64_t split; /* ranges shown in pieces, because they began or ended inside a call */
 	struct model_match_counts match;
 };

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From paths to recordings: directories are searched, files taken as they are, what cannot be read
+ * is reported and left out.
+ */
+#include "exporters/model/internal.h"
+
+#include "tracer/spool/spool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct found {
+	char *path;
+	dev_t device;
+	ino_t inode;
+};
+
+struct finds {
+	struct found *items;
+	unsigned count, capacity;
+};
+
+static int finds_add(struct model *model, struct finds *finds, const char *path,
+		     const struct stat *stat)
+{
+	for (unsigned i = 0; i < finds->count; i++) {
+		if (finds->items[i].device == stat->st_dev &&
+		    finds->items[i].inode == stat->st_ino) {
+			model_add_note(model, "%s: given twice (also as %s)", path,
+				       finds->items[i].path);
+			return 0;
+		}
+	}
+	if (finds->count == finds->capacity) {
+		unsigned capacity = finds->capacity ? finds->capacity * 2 : 32;
+		struct found *items = realloc(finds->items, capacity * sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		finds->items = items;
+		finds->capacity = capacity;
+	}
+	char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	finds->items[finds->count++] = (struct found){copy, stat->st_dev, stat->st_ino};
+	return 0;
+}
+
+static void finds_free(struct finds *finds)
+{
+	for (unsigned i = 0; i < finds->count; i++)
+		free(finds->items[i].path);
+	free(finds->items);
+}
+
+static int is_spool(const struct dirent *entry)
+{
+	size_t length = strlen(entry->d_name);
+
+	return length > 7 && !strcmp(entry->d_name + length - 7, ".wspool");
+}
+
+static int search_directory(struct model *model, struct finds *finds, const char *path, char *err,
+			    size_t err_size)
+{
+	struct dirent **entries;
+	int count = scandir(path, &entries, is_spool, alphasort), error = 0;
+
+	if (count < 0) {
+		error = -errno;
+		snprintf(err, err_size, "reading directory %s: %s", path, strerror(-error));
+		return error;
+	}
+	for (int i = 0; i < count; i++) {
+		char full[4096];
+		struct stat stat_buf;
+
+		if ((size_t)snprintf(full, sizeof(full), "%s/%s", path, entries[i]->d_name) <
+			    sizeof(full) &&
+		    !error && !stat(full, &stat_buf))
+			error = finds_add(model, finds, full, &stat_buf);
+		free(entries[i]);
+	}
+	free(entries);
+	return error;
+}
+
+static int search(struct model *model, struct finds *finds, const char *path, char *err,
+		  size_t err_size)
+{
+	struct stat stat_buf;
+
+	if (stat(path, &stat_buf)) {
+		int error = -errno;
+
+		snprintf(
+			err, err_size,
+			"reading %s: %s: give a directory that `waylay run` made, or a .wspool file",
+			path, strerror(-error));
+		return error;
+	}
+	if (S_ISDIR(stat_buf.st_mode))
+		return search_directory(model, finds, path, err, err_size);
+	return finds_add(model, finds, path, &stat_buf);
+}
+
+/* Opens every file found; the last failure is kept for the case that none can be read. */
+static int open_all(struct model *model, const struct finds *finds, char *err, size_t err_size)
+{
+	int error = 0;
+
+	for (unsigned i = 0; i < finds->count && !error; i++) {
+		struct trace_reader *reader = NULL;
+		int failed = spool_reader_open(finds->items[i].path, &reader, err, err_size);
+
+		if (failed) {
+			model_add_note(model, "%s: left out", err);
+			continue;
+		}
+		error = model_add(model, reader, finds->items[i].path);
+		while (model->open_count >= MODEL_FILES_OPEN_MAX && !error) {
+			struct process *process = model->processes[model->process_count - 1];
+
+			process->reader->ops->close(process->reader);
+			process->reader = NULL;
+			model->open_count--;
+		}
+	}
+	if (!error && !model->process_count)
+		return -EINVAL; /* err has the last reader's own line */
+	if (error)
+		snprintf(err, err_size, "reading %u recordings: %s", finds->count,
+			 strerror(-error));
+	return error;
+}
+
+int model_open(const char *const *paths, unsigned path_count, const struct model_options *options,
+	       struct model **model, char *err, size_t err_size)
+{
+	struct model *made = model_new(options);
+	struct finds finds = {0};
+	int error = 0;
+
+	if (err_size)
+		*err = 0;
+	if (!made) {
+		snprintf(err, err_size, "reading recordings: %s", strerror(ENOMEM));
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < path_count && !error; i++)
+		error = search(made, &finds, paths[i], err, err_size);
+	if (error && !*err)
+		snprintf(err, err_size, "looking for recordings: %s", strerror(-error));
+	if (!error && !finds.count) {
+		snprintf(
+			err, err_size,
+			"no recording in %s: the job used neither CUDA nor libfabric, or was not traced "
+			"(`waylay doctor` tells)",
+			path_count ? paths[0] : "no path given");
+		error = -ENOENT;
+	}
+	if (!error)
+		error = open_all(made, &finds, err, err_size);
+	if (!error)
+		error = model_settle(made, options, err, err_size);
+	finds_free(&finds);
+	if (error) {
+		model_close(made);
+		return error;
+	}
+	*model = made;
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The matcher: one pass over a process's records, handed to the matchers of transfers and ranges.
+ */
+#include "exporters/model/match.h"
+
+#include <stdlib.h>
+
+struct model_matcher {
+	struct match_context context;
+	struct match_transfers *transfers;
+	struct match_ranges *ranges;
+	bool finished;
+};
+
+struct model_matcher *model_matcher_new(struct model *model, unsigned process,
+					const struct model_match_ops *ops, void *user)
+{
+	struct model_matcher *matcher = calloc(1, sizeof(*matcher));
+
+	if (!matcher)
+		return NULL;
+	matcher->context.model = model;
+	matcher->context.process = process;
+	matcher->context.ops = ops;
+	matcher->context.user = user;
+	matcher->context.now_ns = INT64_MIN;
+	matcher->transfers = match_transfers_new(&matcher->context);
+	matcher->ranges = match_ranges_new(&matcher->context);
+	if (!matcher->transfers || !matcher->ranges) {
+		model_matcher_free(matcher);
+		return NULL;
+	}
+	return matcher;
+}
+
+void model_matcher_feed(struct model_matcher *matcher, const struct trace_event *event)
+{
+	if (event->end_ns > matcher->context.now_ns)
+		matcher->context.now_ns = event->end_ns;
+	/* A type of another build may carry one of our numbers. */
+	if (event->type != wl_event_type(event->type->number))
+		return;
+	if (event->type->category == WL_CAT_nvtx)
+		match_ranges_feed(matcher->ranges, event);
+	else if (event->type->number >= WL_EV_ofi_mr_reg)
+		match_transfers_feed(matcher->transfers, event);
+}
+
+void model_matcher_finish(struct model_matcher *matcher)
+{
+	const struct model_process *process =
+		model_process(matcher->context.model, matcher->context.process);
+	int64_t end_ns = process->info.end_ns;
+
+	if (matcher->finished)
+		return;
+	matcher->finished = true;
+	if (matcher->context.now_ns > end_ns)
+		end_ns = matcher->context.now_ns;
+	match_transfers_finish(matcher->transfers, end_ns);
+	match_ranges_finish(matcher->ranges, end_ns);
+}
+
+const struct model_match_counts *model_matcher_counts(const struct model_matcher *matcher)
+{
+	return &matcher->context.counts;
+}
+
+void model_matcher_free(struct model_matcher *matcher)
+{
+	if (!matcher)
+		return;
+	match_transfers_free(matcher->transfers);
+	match_ranges_free(matcher->ranges);
+	free(matcher);
+}

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Posts to completions, registrations to their close.
+ *
+ * A completion names its queue and the operation's context, never the endpoint; the binds tell which
+ * queue an endpoint's operations complete on. Contexts are distinct among outstanding operations only
+ * if the job keeps them so: where several operations of one queue, direction and context are
+ * outstanding at once the oldest is taken and the match is called approximate.
+ */
+#include "exporters/model/match.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* libfabric's bits, which are part of its binary interface. */
+#define OFI_READ                 (1ull << 8)
+#define OFI_WRITE                (1ull << 9)
+#define OFI_RECV                 (1ull << 10)
+#define OFI_SEND                 (1ull << 11)
+#define OFI_REMOTE_READ          (1ull << 12)
+#define OFI_REMOTE_WRITE         (1ull << 13)
+#define OFI_MULTI_RECV           (1ull << 16)
+#define OFI_COMPLETION           (1ull << 24)
+#define OFI_SELECTIVE_COMPLETION (1ull << 59)
+
+#define EARLY_MAX 1024 /* completions kept whose post has not been recorded yet */
+
+enum direction { TRANSMIT, RECEIVE, DIRECTIONS };
+
+/* An endpoint, or a context of one: where its operations complete. */
+struct endpoint {
+	struct open_node node; /* key: handle, 0 */
+	uint64_t cq[DIRECTIONS];
+	bool selective[DIRECTIONS];
+	uint64_t shared_rx; /* shared receive context bound to it */
+};
+
+struct operation {
+	struct open_node node; /* key: queue, context mixed with direction */
+	struct trace_event post;
+	uint64_t ordinal;
+	bool ambiguous; /* others of the same key are or were outstanding with it */
+};
+
+struct registration {
+	struct open_node node; /* key: handle, 0 */
+	struct model_registration life;
+};
+
+/* A completion read before its post returned (by another thread). */
+struct early {
+	bool used;
+	struct trace_event event;
+	uint64_t ordinal;
+};
+
+struct match_transfers {
+	struct match_context *context;
+	struct open_table endpoints, operations, registrations;
+	uint64_t *post_ordinals, *completion_ordinals; /* by thread */
+	uint64_t registration_serial;
+	struct early *early;
+	unsigned early_next;
+};
+
+struct match_transfers *match_transfers_new(struct match_context *context)
+{
+	unsigned threads = context->model->processes[context->process]->public.thread_count;
+	struct match_transfers *transfers = calloc(1, sizeof(*transfers));
+
+	if (!transfers)
+		return NULL;
+	transfers->context = context;
+	transfers->post_ordinals = calloc(threads + 1u, sizeof(uint64_t));
+	transfers->completion_ordinals = calloc(threads + 1u, sizeof(uint64_t));
+	transfers->early = calloc(EARLY_MAX, sizeof(*transfers->early));
+	if (open_table_init(&transfers->endpoints, sizeof(struct endpoint)) ||
+	    open_table_init(&transfers->operations, sizeof(struct operation)) ||
+	    open_table_init(&transfers->registrations, sizeof(struct registration)) ||
+	    !transfers->post_ordinals || !transfers->completion_ordinals || !transfers->early) {
+		match_transfers_free(transfers);
+		return NULL;
+	}
+	return transfers;
+}
+
+void match_transfers_free(struct match_transfers *transfers)
+{
+	if (!transfers)
+		return;
+	open_table_done(&transfers->endpoints);
+	open_table_done(&transfers->operations);
+	open_table_done(&transfers->registrations);
+	free(transfers->post_ordinals);
+	free(transfers->completion_ordinals);
+	free(transfers->early);
+	free(transfers);
+}
+
+/* --- endpoints ---------------------------------------------------------------------------------- */
+
+static struct endpoint *endpoint_find(struct match_transfers *transfers, uint64_t handle)
+{
+	uint32_t index = open_find(&transfers->endpoints, handle, 0, 0);
+
+	return index ? open_at(&transfers->endpoints, index) : NULL;
+}
+
+static struct endpoint *endpoint_get(struct match_transfers *transfers, uint64_t handle)
+{
+	struct endpoint *endpoint = endpoint_find(transfers, handle);
+	uint32_t index;
+
+	if (endpoint)
+		return endpoint;
+	index = open_add(&transfers->endpoints, handle, 0);
+	return index ? open_at(&transfers->endpoints, index) : NULL;
+}
+
+static void endpoint_forget(struct match_transfers *transfers, uint64_t handle)
+{
+	uint32_t index = open_find(&transfers->endpoints, handle, 0, 0);
+
+	if (index)
+		open_remove(&transfers->endpoints, index);
+}
+
+static void feed_bind(struct match_transfers *transfers, const struct trace_event *event)
+{
+	uint64_t bound = MODEL_ARG(event, ofi_bind, bound),
+		 flags = MODEL_ARG(event, ofi_bind, flags);
+	unsigned kind = (unsigned)MODEL_ARG(event, ofi_bind, bound_kind);
+	uint64_t bits[DIRECTIONS] = {OFI_SEND, OFI_RECV};
+	struct endpoint *endpoint;
+
+	if ((int64_t)MODEL_ARG(event, ofi_bind, status) < 0 ||
+	    (kind != WL_ofi_kind_cq && kind != WL_ofi_kind_srx_ctx))
+		return;
+	endpoint = endpoint_get(transfers, MODEL_ARG(event, ofi_bind, object));
+	if (!endpoint)
+		return;
+	if (kind == WL_ofi_kind_srx_ctx)
+		endpoint->shared_rx = bound;
+	for (int way = 0; way < DIRECTIONS && kind == WL_ofi_kind_cq; way++) {
+		if (!(flags & bits[way]))
+			continue;
+		endpoint->cq[way] = bound;
+		endpoint->selective[way] = flags & OFI_SELECTIVE_COMPLETION;
+	}
+	/* Posts on a shared receive context complete on the queues of the endpoints it is bound to. */
+	if (endpoint->shared_rx && endpoint->cq[RECEIVE]) {
+		uint64_t cq = endpoint->cq[RECEIVE];
+		struct endpoint *shared = endpoint_get(transfers, endpoint->shared_rx);
+
+		if (shared)
+			shared->cq[RECEIVE] = cq;
+	}
+}
+
+/* --- transfers ---------------------------------------------------------------------------------- */
+
+static enum direction direction_of(unsigned op)
+{
+	return op == WL_ofi_op_recv || op == WL_ofi_op_trecv ? RECEIVE : TRANSMIT;
+}
+
+static uint64_t second_key(uint64_t context, enum direction way)
+{
+	return text_mix(context) * 2 + (uint64_t)way;
+}
+
+/* Completion flags that speak for this operation, or say nothing about the operation. */
+static bool flags_fit(uint64_t flags, unsigned op)
+{
+	switch (op) {
+	case WL_ofi_op_send:
+	case WL_ofi_op_tsend:
+		return !(flags & (OFI_READ | OFI_WRITE | OFI_RECV)) || flags & OFI_SEND;
+	case WL_ofi_op_recv:
+	case WL_ofi_op_trecv:
+		return !(flags & (OFI_READ | OFI_WRITE | OFI_SEND)) || flags & OFI_RECV;
+	case WL_ofi_op_read:
+		return !(flags & (OFI_SEND | OFI_WRITE | OFI_RECV)) || flags & OFI_READ;
+	case WL_ofi_op_write:
+		return !(flags & (OFI_SEND | OFI_READ | OFI_RECV)) || flags & OFI_WRITE;
+	default:
+		return true;
+	}
+}
+
+static void tell(struct match_transfers *transfers, const struct model_transfer *transfer)
+{
+	struct match_context *context = transfers->context;
+
+	context->counts.transfers++;
+	switch (transfer->how) {
+	case MODEL_TRANSFER_COMPLETED:
+		if (transfer->exact)
+			context->counts.exact++;
+		else
+			context->counts.approximate++;
+		break;
+	case MODEL_TRANSFER_AT_RETURN:
+		context->counts.at_return++;
+		break;
+	case MODEL_TRANSFER_UNFINISHED:
+		context->counts.unfinished++;
+		break;
+	default:
+		context->counts.lost++;
+		break;
+	}
+	if (context->ops->transfer)
+		context->ops->transfer(context->user, transfer);
+}
+
+static void give_up(struct match_transfers *transfers, uint32_t index, enum model_transfer_end how,
+		    int64_t end_ns)
+{
+	const struct operation *operation = open_at(&transfers->operations, index);
+	struct model_transfer transfer = {
+		.post = operation->post,
+		.post_ordinal = operation->ordinal,
+		.how = how,
+		.counted = true,
+		.bytes = MODEL_ARG(&operation->post, ofi_post, bytes),
+		.end_ns = end_ns > operation->post.end_ns ? end_ns : operation->post.end_ns,
+	};
+
+	open_remove(&transfers->operations, index);
+	tell(transfers, &transfer);
+}
+
+static void complete(struct match_transfers *transfers, const struct trace_event *post,
+		     uint64_t post_ordinal, const struct trace_event *completion,
+		     uint64_t completion_ordinal, bool exact, bool multi, bool counted)
+{
+	unsigned op = (unsigned)MODEL_ARG(post, ofi_post, op);
+	int64_t status = (int64_t)MODEL_ARG(completion, ofi_completion, status);
+	struct model_transfer transfer = {
+		.post = *post,
+		.post_ordinal = post_ordinal,
+		.how = MODEL_TRANSFER_COMPLETED,
+		.exact = exact,
+		.multi = multi,
+		.counted = counted,
+		.failed = status<0, .status = (int32_t)status,
+				 .bytes = MODEL_ARG(post, ofi_post, bytes),
+				 .end_ns = completion->end_ns>
+					  post->begin_ns
+				  ? completion->end_ns
+				  : post->begin_ns,
+		.completion_thread = completion->thread,
+		.completion_ordinal = completion_ordinal,
+	};
+
+	if (status < 0)
+		transfer.bytes = 0;
+	else if (direction_of(op) == RECEIVE)
+		transfer.bytes = MODEL_ARG(completion, ofi_completion, bytes);
+	tell(transfers, &transfer);
+}
+
+/* The completion that a post's key was already seen with, while the post had not returned. */
+static struct early *early_find(struct match_transfers *transfers, uint64_t cq,
+				const struct trace_event *post)
+{
+	unsigned op = (unsigned)MODEL_ARG(post, ofi_post, op);
+
+	for (unsigned i = 0; i < EARLY_MAX; i++) {
+		struct early *early = &transfers->early[(transfers->early_next + i) % EARLY_MAX];
+
+		if (early->used && early->event.end_ns >= post->begin_ns &&
+		    MODEL_ARG(&early->event, ofi_completion, context) ==
+			    MODEL_ARG(post, ofi_post, context) &&
+		    (!cq || MODEL_ARG(&early->event, ofi_completion, cq) == cq) &&
+		    flags_fit(MODEL_ARG(&early->event, ofi_completion, flags), op))
+			return early;
+	}
+	return NULL;
+}
+
+static void over_at_return(struct match_transfers *transfers, const struct trace_event *post,
+			   uint64_t ordinal)
+{
+	struct model_transfer transfer = {
+		.post = *post,
+		.post_ordinal = ordinal,
+		.how = MODEL_TRANSFER_AT_RETURN,
+		.exact = true,
+		.bytes = MODEL_ARG(post, ofi_post, bytes),
+		.end_ns = post->end_ns,
+	};
+
+	tell(transfers, &transfer);
+}
+
+/* True if no completion entry will come for it. */
+static bool completes_at_return(const struct endpoint *endpoint, const struct trace_event *post,
+				enum direction way)
+{
+	if (MODEL_ARG(post, ofi_post, inject))
+		return true;
+	if (!endpoint)
+		return false;
+	if (!endpoint->cq[way]) /* bound, but to no queue in this direction: counters alone tell */
+		return endpoint->cq[!way] != 0;
+	return endpoint->selective[way] && !(MODEL_ARG(post, ofi_post, flags) & OFI_COMPLETION);
+}
+
+static void feed_post(struct match_transfers *transfers, const struct trace_event *post)
+{
+	uint64_t ordinal = transfers->post_ordinals[post->thread]++;
+	enum direction way = direction_of((unsigned)MODEL_ARG(post, ofi_post, op));
+	const struct endpoint *endpoint = endpoint_find(transfers, MODEL_ARG(post, ofi_post, ep));
+	uint64_t cq = endpoint ? endpoint->cq[way] : 0;
+	uint64_t key = second_key(MODEL_ARG(post, ofi_post, context), way);
+	struct early *early;
+	uint32_t index, other;
+
+	if ((int64_t)MODEL_ARG(post, ofi_post, status) < 0)
+		return;
+	if (completes_at_return(endpoint, post, way)) {
+		over_at_return(transfers, post, ordinal);
+		return;
+	}
+	early = early_find(transfers, cq, post);
+	if (early) {
+		transfers->context->counts.completions_unmatched--;
+		complete(transfers, post, ordinal, &early->event, early->ordinal, true, false,
+			 false);
+		early->used = false;
+		return;
+	}
+	if (transfers->operations.count >= MATCH_OPEN_MAX)
+		give_up(transfers, transfers->operations.oldest, MODEL_TRANSFER_LOST, post->end_ns);
+	other = open_find(&transfers->operations, cq, key, 0);
+	index = open_add(&transfers->operations, cq, key);
+	if (!index)
+		return;
+
+	struct operation *operation = open_at(&transfers->operations, index);
+
+	operation->post = *post;
+	operation->ordinal = ordinal;
+	if (other) {
+		((struct operation *)open_at(&transfers->operations, other))->ambiguous = true;
+		operation->ambiguous = true;
+	}
+	if (transfers->context->ops->posted)
+		transfers->context->ops->posted(transfers->context->user, post);
+}
+
+/* The oldest operation of a key that the completion's flags fit; 0 none. */
+static uint32_t find_fitting(const struct match_transfers *transfers, uint64_t cq, uint64_t key,
+			     uint64_t flags)
+{
+	uint32_t index = 0;
+
+	for (int tries = 0; tries < 64; tries++) {
+		index = open_find(&transfers->operations, cq, key, index);
+		if (!index)
+			return 0;
+		const struct operation *operation = open_at(&transfers->operations, index);
+
+		if (flags_fit(flags, (unsigned)MODEL_ARG(&operation->post, ofi_post, op)))
+			return index;
+	}
+	return 0;
+}
+
+static uint32_t find_operation(const struct match_transfers *transfers, uint64_t cq,
+			       const struct trace_event *completion, bool *exact)
+{
+	uint64_t context = MODEL_ARG(completion, ofi_completion, context);
+	uint64_t flags = MODEL_ARG(completion, ofi_completion, flags);
+	uint32_t transmit = find_fitting(transfers, cq, second_key(context, TRANSMIT), flags);
+	uint32_t receive = find_fitting(transfers, cq, second_key(context, RECEIVE), flags);
+	uint32_t found = transmit ? transmit : receive;
+
+	if (!found)
+		return 0;
+	if (transmit && receive) { /* an entry without flags: the older of both */
+		const struct operation *a = open_at(&transfers->operations, transmit);
+		const struct operation *b = open_at(&transfers->operations, receive);
+
+		found = a->post.end_ns <= b->post.end_ns ? transmit : receive;
+	}
+	const struct operation *operation = open_at(&transfers->operations, found);
+
+	*exact = !operation->ambiguous && !(transmit && receive);
+	return found;
+}
+
+/* Nothing fits: perhaps its post has not returned yet; perhaps a peer wrote to this side; perhaps the
+ * endpoint completes although it was bound to do so selectively (by its default flags). */
+static void unmatched(struct match_transfers *transfers, const struct trace_event *completion,
+		      uint64_t ordinal)
+{
+	uint64_t flags = MODEL_ARG(completion, ofi_completion, flags);
+	uint64_t cq = MODEL_ARG(completion, ofi_completion, cq);
+	struct early *early = &transfers->early[transfers->early_next];
+
+	transfers->context->counts.completions_unmatched++;
+	if (flags & (OFI_REMOTE_READ | OFI_REMOTE_WRITE))
+		return;
+	for (uint32_t i = transfers->endpoints.oldest; i;
+	     i = ((struct open_node *)open_at(&transfers->endpoints, i))->newer) {
+		struct endpoint *endpoint = open_at(&transfers->endpoints, i);
+
+		for (int way = 0; way < DIRECTIONS; way++) {
+			if (endpoint->cq[way] == cq &&
+			    flags & (way == RECEIVE ? OFI_RECV : OFI_SEND | OFI_READ | OFI_WRITE))
+				endpoint->selective[way] = false;
+		}
+	}
+	*early = (struct early){true, *completion, ordinal};
+	transfers->early_next = (transfers->early_next + 1) % EARLY_MAX;
+}
+
+static void feed_completion(struct match_transfers *transfers, const struct trace_event *completion)
+{
+	uint64_t ordinal = transfers->completion_ordinals[completion->thread]++;
+	uint64_t cq = MODEL_ARG(completion, ofi_completion, cq);
+	uint64_t flags = MODEL_ARG(completion, ofi_completion, flags);
+	bool exact = false, failed = (int64_t)MODEL_ARG(completion, ofi_completion, status) < 0;
+	uint32_t index = 0;
+
+	if (!(flags & (OFI_REMOTE_READ | OFI_REMOTE_WRITE)) || flags & OFI_RECV) {
+		index = find_operation(transfers, cq, completion, &exact);
+		if (!index) /* endpoints whose binds were not recorded */
+			index = find_operation(transfers, 0, completion, &exact);
+	}
+	if (!index) {
+		unmatched(transfers, completion, ordinal);
+		return;
+	}
+	struct operation *operation = open_at(&transfers->operations, index);
+	bool multi = MODEL_ARG(&operation->post, ofi_post, flags) & OFI_MULTI_RECV;
+	bool stays = multi && !failed && !(flags & OFI_MULTI_RECV);
+	struct trace_event post = operation->post;
+	uint64_t post_ordinal = operation->ordinal;
+
+	if (!stays)
+		open_remove(&transfers->operations, index);
+	complete(transfers, &post, post_ordinal, completion, ordinal, exact, multi, !stays);
+}
+
+static bool is_endpoint(uint64_t kind)
+{
+	return kind == WL_ofi_kind_ep || kind == WL_ofi_kind_sep || kind == WL_ofi_kind_tx_ctx ||
+	       kind == WL_ofi_kind_rx_ctx || kind == WL_ofi_kind_srx_ctx;
+}
+
+/* Operations of an endpoint that is no more will not complete. */
+static void feed_close(struct match_transfers *transfers, const struct trace_event *event)
+{
+	uint64_t object = MODEL_ARG(event, ofi_close, object);
+
+	if (!is_endpoint(MODEL_ARG(event, ofi_close, kind)))
+		return;
+	for (uint32_t i = transfers->operations.oldest, newer; i; i = newer) {
+		const struct operation *operation = open_at(&transfers->operations, i);
+
+		newer = operation->node.newer;
+		if (MODEL_ARG(&operation->post, ofi_post, ep) == object)
+			give_up(transfers, i, MODEL_TRANSFER_UNFINISHED, event->end_ns);
+	}
+	endpoint_forget(transfers, object);
+}
+
+/* --- registrations ------------------------------------------------------------------------------ */
+
+static void end_registration(struct match_transfers *transfers, uint32_t index, int64_t end_ns,
+			     bool closed)
+{
+	struct registration *registration = open_at(&transfers->registrations, index);
+	struct model_registration life = registration->life;
+
+	life.closed = closed;
+	life.end_ns = end_ns;
+	open_remove(&transfers->registrations, index);
+	if (transfers->context->ops->unregistered)
+		transfers->context->ops->unregistered(transfers->context->user, &life);
+}
+
+static void feed_registration(struct match_transfers *transfers, const struct trace_event *event)
+{
+	uint64_t handle = MODEL_ARG(event, ofi_mr_reg, mr);
+	uint32_t index;
+
+	if ((int64_t)MODEL_ARG(event, ofi_mr_reg, status) < 0 || !handle)
+		return;
+	index = open_find(&transfers->registrations, handle, 0, 0);
+	if (index) /* its close was not recorded */
+		end_registration(transfers, index, event->begin_ns, false);
+	if (transfers->registrations.count >= MATCH_OPEN_MAX)
+		end_registration(transfers, transfers->registrations.oldest, event->end_ns, false);
+	index = open_add(&transfers->registrations, handle, 0);
+	if (!index)
+		return;
+
+	struct registration *registration = open_at(&transfers->registrations, index);
+
+	registration->life.reg = *event;
+	registration->life.serial = transfers->registration_serial++;
+	registration->life.end_ns = event->end_ns;
+	if (transfers->context->ops->registered)
+		transfers->context->ops->registered(transfers->context->user, &registration->life);
+}
+
+static void feed_deregistration(struct match_transfers *transfers, const struct trace_event *event)
+{
+	uint32_t index;
+
+	if ((int64_t)MODEL_ARG(event, ofi_mr_close, status) < 0)
+		return;
+	index = open_find(&transfers->registrations, MODEL_ARG(event, ofi_mr_close, mr), 0, 0);
+	if (index)
+		end_registration(transfers, index, event->end_ns, true);
+	else
+		transfers->context->counts.closes_unmatched++;
+}
+
+void match_transfers_feed(struct match_transfers *transfers, const struct trace_event *event)
+{
+	switch (event->type->number) {
+	case WL_EV_ofi_post:
+		feed_post(transfers, event);
+		break;
+	case WL_EV_ofi_completion:
+		feed_completion(transfers, event);
+		break;
+	case WL_EV_ofi_bind:
+		feed_bind(transfers, event);
+		break;
+	case WL_EV_ofi_open: /* what was known of the address is no longer true */
+		if (is_endpoint(MODEL_ARG(event, ofi_open, kind)))
+			endpoint_forget(transfers, MODEL_ARG(event, ofi_open, object));
+		break;
+	case WL_EV_ofi_close:
+		feed_close(transfers, event);
+		break;
+	case WL_EV_ofi_mr_reg:
+		feed_registration(transfers, event);
+		break;
+	case WL_EV_ofi_mr_close:
+		feed_deregistration(transfers, event);
+		break;
+	default:
+		break;
+	}
+}
+
+void match_transfers_finish(struct match_transfers *transfers, int64_t end_ns)
+{
+	while (transfers->operations.oldest)
+		give_up(transfers, transfers->operations.oldest, MODEL_TRANSFER_UNFINISHED, end_ns);
+	while (transfers->registrations.oldest)
+		end_registration(transfers, transfers->registrations.oldest, end_ns, false);
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+ifeq ($(HAVE_ZLIB),1)
+LIBS += libexporters
+libexporters_SRCS := $(wildcard exporters/*.c exporters/model/*.c exporters/perfetto/*.c exporters/chrome/*.c)
+libexporters_CFLAGS := $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1 $(call pkg_cflags,libdw)) $(call pkg_cflags,zlib)
+# What a program that links libexporters also needs: after it in _LIBS, and as _LDLIBS.
+EXPORTERS_LIBS := libexporters libspoolreader libevents
+EXPORTERS_LDLIBS := $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) $(call pkg_libs,zlib)
+
+ifeq ($(HAVE_CMOCKA),1)
+EXPORTERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_model*.c tests/unit/test_perfetto*.c tests/unit/test_chrome*.c))
+UNIT_TESTS += $(EXPORTERS_TESTS)
+$(foreach t,$(EXPORTERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c) \
+	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka)) \
+	$(eval $(t)_LIBS := $(EXPORTERS_LIBS)) \
+	$(eval $(t)_LDLIBS := $(EXPORTERS_LDLIBS) $(call pkg_libs,cmocka)))
+endif
+
+BENCHES += $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_export.c))
+bench_export_SRCS := tests/bench/bench_export.c
+bench_export_LIBS := $(EXPORTERS_LIBS)
+bench_export_LDLIBS := $(EXPORTERS_LDLIBS)
+endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads: what each did, call by call, and its synchronizations once more on a track of their own.
+ */
+#include "exporters/model/nest.h"
+#include "exporters/model/text.h"
+#include "exporters/perfetto/trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW       1024
+#define INFLIGHT_MAX 4096
+#define PROGRESS     65536 /* records between two calls of the progress callback */
+
+struct thread_export {
+	struct trace *trace;
+	const struct model_process *process;
+	unsigned thread;
+	uint64_t synchronizations; /* track, 0 while it has not been declared */
+	const char *inflight_api;
+	uint32_t inflight_stack;
+};
+
+static bool is_wait(const struct type_cache *cache, const struct nest_item *item)
+{
+	if (item->inflight)
+		return item->event.type == wl_event_type(WL_EV_cuda_wait);
+	return cache->cls >= 0 && item->event.args[cache->cls] == WL_call_class_waits;
+}
+
+static uint32_t name_of(struct thread_export *export, const struct type_cache *cache,
+			const struct nest_item *item)
+{
+	struct trace *trace = export->trace;
+	int index = cache->api >= 0 ? cache->api : cache->text;
+
+	if (item->inflight && export->inflight_api)
+		return intern_constant(trace, SPACE_NAMES, export->inflight_api);
+	if (index >= 0 && item->event.args[index])
+		return intern_string(trace, SPACE_NAMES, (uint32_t)item->event.args[index]);
+	return cache->name;
+}
+
+static uint32_t stack_of(const struct thread_export *export, const struct type_cache *cache,
+			 const struct nest_item *item)
+{
+	if (item->inflight)
+		return export->inflight_stack;
+	return cache->stack >= 0 ? (uint32_t)item->event.args[cache->stack] : 0;
+}
+
+/* Opens a track event with all that slices and instants share. */
+static uint8_t *open_event(struct trace *trace, enum track_event_type type, uint64_t track,
+			   uint32_t name, uint32_t category)
+{
+	uint8_t *event = pb_TracePacket_track_event(&trace->pb);
+
+	pb_TrackEvent_type(&trace->pb, type);
+	if (track)
+		pb_TrackEvent_track_uuid(&trace->pb, track);
+	if (name)
+		pb_TrackEvent_name_iid(&trace->pb, name);
+	if (category)
+		pb_TrackEvent_category_iids(&trace->pb, category);
+	return event;
+}
+
+/* Both ends of the arrow from a post to its transfer, and from a transfer to its completion, carry
+ * an id made of what the record is; the other end is written by export_network. */
+static void put_flow(struct thread_export *export, const struct nest_item *item)
+{
+	const struct wl_event_type *type = item->event.type;
+	enum flow_kind kind;
+
+	if (type == wl_event_type(WL_EV_ofi_post) &&
+	    (int64_t)MODEL_ARG(&item->event, ofi_post, status) >= 0)
+		kind = FLOW_POST;
+	else if (type == wl_event_type(WL_EV_ofi_completion))
+		kind = FLOW_COMPLETION;
+	else
+		return;
+	pb_TrackEvent_flow_ids(&export->trace->pb,
+			       flow_id(export->process, kind, export->thread, item->ordinal));
+}
+
+static void put_synchronization_args(struct trace *trace, const struct type_cache *cache,
+				     const struct nest_item *item)
+{
+	const struct wl_rule_info *rule;
+	int index = model_arg_index(cache->type, "rule");
+
+	if (index < 0 || item->inflight || trace->options->no_args)
+		return;
+	rule = wl_rule_info((unsigned)item->event.args[index]);
+	arg_text(trace, "rule", rule->word);
+	arg_text(trace, "waits_for", rule->waits_for);
+	if (*rule->condition)
+		arg_text(trace, "condition", rule->condition);
+	if (*rule->remedy)
+		arg_text(trace, "remedy", rule->remedy);
+}
+
+static void begin_synchronization(struct thread_export *export, const struct type_cache *cache,
+				  const struct nest_item *item, int64_t ts, uint32_t name,
+				  uint32_t stack)
+{
+	struct trace *trace = export->trace;
+	uint64_t parent = uuid_process(export->process);
+	uint8_t *packet, *event;
+
+	if (!export->synchronizations) {
+		export->synchronizations =
+			uuid_track(parent, TRACK_SYNCHRONIZATIONS,
+				   (uint64_t) export->process->threads[export->thread].unique_tid);
+		describe_track(trace, export->synchronizations, parent, "Synchronizations");
+	}
+	packet = sequence_packet(trace, ts);
+	event = open_event(trace, SLICE_BEGIN, export->synchronizations, name, cache->category);
+	put_synchronization_args(trace, cache, item);
+	if (stack)
+		pb_TrackEvent_callstack_iid(&trace->pb, stack);
+	pb_end(&trace->pb, event);
+	packet_end(trace, packet);
+	trace->result->synchronizations++;
+}
+
+static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool continued)
+{
+	struct thread_export *export = user;
+	struct trace *trace = export->trace;
+	const struct type_cache *cache = type_of(trace, item->event.type);
+	uint32_t stack = 0, name;
+	uint8_t *packet, *event;
+
+	if (!cache)
+		return;
+	if (!continued)
+		stack = intern_stack(trace, stack_of(export, cache, item));
+	packet = sequence_packet(trace, ts);
+	name = name_of(export, cache, item);
+	event = open_event(trace, SLICE_BEGIN, 0, name, cache->category);
+	if (continued)
+		arg_bool(trace, "continued", true);
+	else if (item->inflight)
+		arg_bool(trace, "did_not_return", true);
+	else
+		args_event(trace, cache, &item->event);
+	if (!continued)
+		put_flow(export, item);
+	if (stack)
+		pb_TrackEvent_callstack_iid(&trace->pb, stack);
+	pb_end(&trace->pb, event);
+	packet_end(trace, packet);
+	if (!continued && is_wait(cache, item))
+		begin_synchronization(export, cache, item, ts, name, stack);
+}
+
+static void put_end(struct trace *trace, int64_t ts, uint64_t track, bool open)
+{
+	uint8_t *packet = sequence_packet(trace, ts);
+	uint8_t *event = open_event(trace, SLICE_END, track, 0, 0);
+
+	if (open)
+		arg_bool(trace, "open_at_end", true);
+	pb_end(&trace->pb, event);
+	packet_end(trace, packet);
+}
+
+static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t piece_begin,
+		   bool open)
+{
+	struct thread_export *export = user;
+	const struct type_cache *cache = type_of(export->trace, item->event.type);
+
+	(void)piece_begin;
+	if (!cache)
+		return;
+	put_end(export->trace, ts, 0, open);
+	if (is_wait(cache, item))
+		put_end(export->trace, ts, export->synchronizations, false);
+}
+
+static void on_instant(void *user, const struct nest_item *item)
+{
+	struct thread_export *export = user;
+	struct trace *trace = export->trace;
+	const struct type_cache *cache = type_of(trace, item->event.type);
+	uint32_t stack;
+	uint8_t *packet, *event;
+
+	if (!cache)
+		return;
+	stack = intern_stack(trace, stack_of(export, cache, item));
+	packet = sequence_packet(trace, item->event.begin_ns);
+	event = open_event(trace, INSTANT, 0, name_of(export, cache, item), cache->category);
+	args_event(trace, cache, &item->event);
+	put_flow(export, item);
+	if (stack)
+		pb_TrackEvent_callstack_iid(&trace->pb, stack);
+	pb_end(&trace->pb, event);
+	packet_end(trace, packet);
+}
+
+static const struct nest_ops nest_callbacks = {on_begin, on_end, on_instant};
+
+/* The call the thread had not returned from, as a record that ends with the recording. */
+static void feed_inflight(struct thread_export *export, struct nest *nest,
+			  const struct trace_inflight *calls, unsigned count, int64_t end_ns)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct trace_event event = {0};
+
+		if (calls[i].thread != export->thread || !calls[i].type ||
+		    calls[i].type->form != WL_FORM_CALL)
+			continue;
+		event.type = calls[i].type;
+		event.thread = export->thread;
+		event.begin_ns = model_time(export->process, calls[i].since_ns);
+		event.end_ns = end_ns > event.begin_ns ? end_ns : event.begin_ns;
+		export->inflight_api = calls[i].api && *calls[i].api ? calls[i].api : NULL;
+		export->inflight_stack = calls[i].stack;
+		nest_feed(nest, &event, 0, true);
+		return; /* a thread is in one call */
+	}
+}
+
+static int report_progress(struct trace *trace, const struct thread_export *export)
+{
+	uint64_t process = export->process->index, count = model_process_count(trace->model);
+	uint64_t threads = export->process->thread_count ? export->process->thread_count : 1;
+
+	if (!trace->options->progress)
+		return 0;
+	return trace->options->progress(
+		       trace->options->user,
+		       (unsigned)((process * threads + export->thread) * 1000 / (count * threads)))
+		       ? -EINTR
+		       : 0;
+}
+
+static bool is_shown_merged(const struct wl_event_type *type)
+{
+	return type->category == WL_CAT_ofi_xfer || type->category == WL_CAT_ofi_mr ||
+	       type == wl_event_type(WL_EV_nvtx_start);
+}
+
+static int feed_records(struct thread_export *export, struct nest *nest, bool *merged)
+{
+	const struct wl_event_type *post = wl_event_type(WL_EV_ofi_post);
+	const struct wl_event_type *completion = wl_event_type(WL_EV_ofi_completion);
+	uint64_t posts = 0, completions = 0, records = 0;
+	struct trace *trace = export->trace;
+	struct trace_event event;
+	int error = 0, more;
+	struct model_cursor *cursor = model_cursor_open(trace->model, export->process->index,
+							(int)export->thread, &error);
+
+	if (!cursor)
+		return error;
+	while ((more = model_cursor_next(cursor, &event)) > 0) {
+		uint64_t ordinal = 0;
+
+		if (event.type == post)
+			ordinal = posts++;
+		else if (event.type == completion)
+			ordinal = completions++;
+		*merged |= is_shown_merged(event.type);
+		event.begin_ns = model_time(export->process, event.begin_ns);
+		event.end_ns = model_time(export->process, event.end_ns);
+		nest_feed(nest, &event, ordinal, false);
+		if (++records % PROGRESS == 0)
+			error = report_progress(trace, export);
+		if (error || trace->output.error)
+			break;
+	}
+	model_cursor_close(cursor);
+	/* An unreadable rest is damage, which the process says of itself; what was read is shown. */
+	return error ? error : trace->output.error;
+}
+
+int export_threads(struct trace *trace, unsigned index, bool *merged)
+{
+	const struct model_process *process = model_process(trace->model, index);
+	struct thread_export export = {.trace = trace, .process = process};
+	struct nest *nest = nest_new(&nest_callbacks, &export, WINDOW);
+	struct trace_inflight *calls = calloc(INFLIGHT_MAX, sizeof(*calls));
+	int64_t first_ns, last_ns, realtime_ns, end_ns = model_time(process, process->info.end_ns);
+	unsigned count = 0;
+	int error = nest && calls ? 0 : -ENOMEM;
+
+	if (!error)
+		count = model_inflight(trace->model, index, calls, INFLIGHT_MAX);
+	model_bounds(trace->model, &first_ns, &last_ns, &realtime_ns);
+	for (unsigned thread = 0; thread < process->thread_count && !error; thread++) {
+		export.thread = thread;
+		export.synchronizations = 0;
+		describe_thread(trace, process, thread);
+		sequence_begin(trace, index, first_ns, uuid_thread(process, thread));
+		error = report_progress(trace, &export);
+		if (!error)
+			error = feed_records(&export, nest, merged);
+		feed_inflight(&export, nest, calls, count, end_ns);
+		nest_finish(nest, end_ns);
+	}
+	if (nest) {
+		trace->result->slices += nest_counts(nest)->slices;
+		trace->result->instants += nest_counts(nest)->instants;
+		trace->result->split += nest_counts(nest)->split;
+	}
+	nest_free(nest);
+	free(calls);
+	return error;
+}
