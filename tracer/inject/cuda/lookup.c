@@ -65,7 +65,7 @@ static void contact(void)
 		return;
 	for (unsigned i = 0; i < CU_HELPER_MAX; i++)
 		atomic_store_explicit(&helpers[i], NULL, memory_order_relaxed);
-	for (unsigned i = CU_ID_cuInit + 1; i < CU_ID_cuInit + CU_ID_MAX; i++) {
+	for (unsigned i = CU_ID_cuInit + 1; i <= CU_ID_cuInit + CU_ID_MAX; i++) {
 		unsigned id = i % CU_ID_MAX; /* cuInit, which says that all is done, comes last */
 
 		atomic_store_explicit(&cu_reals[id], resolve(cu_names[id].text),

@@ -2,6 +2,6 @@
 # The wrappers themselves are part of libwaylay.so (tracer/inject/module.mk).
 ifeq ($(HAVE_CMOCKA),1)
 UNIT_TESTS += test_cuda_rules
-test_cuda_rules_SRCS := tests/unit/test_cuda_rules.c tracer/inject/cuda/classify.c tracer/inject/cuda/ranges.c
+test_cuda_rules_SRCS := tests/unit/test_cuda_rules.c $(wildcard tracer/inject/cuda/*.c) tracer/events/events.c
 test_cuda_rules_LDLIBS := $(call pkg_libs,cmocka)
 endif
