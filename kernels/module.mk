@@ -37,7 +37,13 @@ waylay-sampler-perf_LIBS := libkernels libcpukernels libnvtxclient
 waylay-sampler-perf_LDLIBS := -lm -ldl
 
 ifdef HAVE_CMOCKA
-UNIT_TESTS += test_sampler_device
+UNIT_TESTS += test_sampler test_sampler_cuda test_sampler_device
+test_sampler_SRCS := tests/unit/test_sampler.c
+test_sampler_LIBS := libkernels libcpukernels
+test_sampler_LDLIBS := -lcmocka -lm -ldl
+test_sampler_cuda_SRCS := tests/unit/test_sampler_cuda.c
+test_sampler_cuda_LIBS := libkernels libcpukernels
+test_sampler_cuda_LDLIBS := -lcmocka -lm -ldl
 test_sampler_device_SRCS := tests/unit/test_sampler_device.c tests/unit/simt.c
 test_sampler_device_LIBS := libkernels libcpukernels
 test_sampler_device_LDLIBS := -lcmocka -lm -ldl
