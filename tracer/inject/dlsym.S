@@ -1,87 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * dlsym and dlvsym as everybody in the process sees them. glibc answers RTLD_NEXT and RTLD_DEFAULT
- * from its caller's return address, so these are jumps, not calls: for those two handles, for a
- * missing name, and for every name that no domain wants. The rest goes to C with the caller's return
- * address as a further argument, again by a jump.
+ * from its caller's return address, so these are jumps, not calls: for those two handles and for every
+ * name that no domain wants. The rest goes to C with the caller's return address as a further argument,
+ * again by a jump.
+ */
+
+/*
+ * STUB name, real, asked, extra
+ *   real   variable that holds the function to jump to
+ *   asked  C function that answers for names we want
+ *   extra  register of its last argument: the caller's return address
+ * A name that begins as those of a domain do is looked at by wl_symbol_route(), which says how to go on:
+ * 0 as if we were not there, 1 through `asked`, else as if this had been the handle.
  */
 
 #if defined(__x86_64__)
 
-/* \real: variable to jump through; \wanted: C function; \extra: register of its last argument */
-.macro STUB name, real, wanted, extra
-	.globl	\name
-	.type	\name, @function
-	.p2align 4
-\name:
-	.cfi_startproc
-	endbr64
-	movq	\real(%rip), %rax
-	testq	%rax, %rax
-	je	3f
-1:	leaq	1(%rdi), %rcx		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
-	cmpq	$1, %rcx
-	jbe	2f
-	testq	%rsi, %rsi
-	je	2f
-	movzbl	(%rsi), %ecx
-	cmpb	$'c', %cl		/* the first letters of all domains: cheap, and safe ... */
-	je	4f
-	cmpb	$'f', %cl		/* ... for whoever looks up "malloc" before main */
-	je	4f
-2:	jmp	*%rax
-3:	/* nobody has looked for the real one yet */
+.macro SAVE
 	pushq	%rdi
 	.cfi_adjust_cfa_offset 8
 	pushq	%rsi
 	.cfi_adjust_cfa_offset 8
 	pushq	%rdx
 	.cfi_adjust_cfa_offset 8
+.endm
+
+.macro RESTORE
+	popq	%rdx
+	.cfi_adjust_cfa_offset -8
+	popq	%rsi
+	.cfi_adjust_cfa_offset -8
+	popq	%rdi
+	.cfi_adjust_cfa_offset -8
+.endm
+
+.macro STUB name, real, asked, extra
+	.globl	\name
+	.type	\name, @function
+	.p2align 4
+\name:
+	.cfi_startproc
+	endbr64
+	cmpq	$0, \real(%rip)
+	je	3f
+1:	testq	%rsi, %rsi
+	je	2f
+	movzbl	(%rsi), %ecx
+	cmpb	$'c', %cl		/* cu..., */
+	je	4f
+	cmpb	$'f', %cl		/* fi_... */
+	je	4f
+2:	jmp	*\real(%rip)
+3:	SAVE				/* nobody has looked for the real one yet */
 	call	wl_symbols_start
-	popq	%rdx
-	.cfi_adjust_cfa_offset -8
-	popq	%rsi
-	.cfi_adjust_cfa_offset -8
-	popq	%rdi
-	.cfi_adjust_cfa_offset -8
-	movq	\real(%rip), %rax
+	RESTORE
 	jmp	1b
-4:	pushq	%rdi
-	.cfi_adjust_cfa_offset 8
-	pushq	%rsi
-	.cfi_adjust_cfa_offset 8
-	pushq	%rdx
-	.cfi_adjust_cfa_offset 8
-	movq	%rsi, %rdi
-	call	wl_symbol_wanted
-	popq	%rdx
-	.cfi_adjust_cfa_offset -8
-	popq	%rsi
-	.cfi_adjust_cfa_offset -8
-	popq	%rdi
-	.cfi_adjust_cfa_offset -8
-	testb	%al, %al
-	movq	\real(%rip), %rax
+4:	SAVE
+	movq	24(%rsp), %rdx		/* the caller's return address, above what was saved */
+	call	wl_symbol_route
+	RESTORE
+	testq	%rax, %rax
 	je	2b
-	movq	(%rsp), \extra
-	jmp	\wanted
+	cmpq	$1, %rax
+	je	5f
+	movq	%rax, %rdi
+	jmp	2b
+5:	movq	(%rsp), \extra
+	jmp	\asked
 	.cfi_endproc
 	.size	\name, . - \name
 .endm
 
-	.hidden	wl_next_dlsym
-	.hidden	wl_next_dlvsym
-	.hidden	wl_symbols_start
-	.hidden	wl_symbol_wanted
-	.hidden	wl_dlsym_wanted
-	.hidden	wl_dlvsym_wanted
-	.text
-	STUB	dlsym, wl_next_dlsym, wl_dlsym_wanted, %rdx
-	STUB	dlvsym, wl_next_dlvsym, wl_dlvsym_wanted, %rcx
+#define DLSYM_EXTRA  %rdx
+#define DLVSYM_EXTRA %rcx
 
 #elif defined(__aarch64__)
 
-.macro STUB name, real, wanted, extra
+.macro SAVE
+	stp	x29, x30, [sp, #-48]!
+	.cfi_adjust_cfa_offset 48
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	stp	x0, x1, [sp, #16]
+	str	x2, [sp, #32]
+.endm
+
+.macro RESTORE
+	ldr	x2, [sp, #32]
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x30, [sp], #48
+	.cfi_adjust_cfa_offset -48
+	.cfi_restore x29
+	.cfi_restore x30
+.endm
+
+.macro STUB name, real, asked, extra
 	.globl	\name
 	.type	\name, %function
 	.p2align 4
@@ -91,70 +105,50 @@
 	adrp	x16, \real
 	ldr	x16, [x16, :lo12:\real]
 	cbz	x16, 3f
-1:	add	x9, x0, #1		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
-	cmp	x9, #1
-	b.ls	2f
-	cbz	x1, 2f
+1:	cbz	x1, 2f
 	ldrb	w9, [x1]
-	cmp	w9, #'c'		/* the first letters of all domains: cheap, and safe ... */
+	cmp	w9, #'c'		/* cu..., */
 	b.eq	4f
-	cmp	w9, #'f'		/* ... for whoever looks up "malloc" before main */
+	cmp	w9, #'f'		/* fi_... */
 	b.eq	4f
-2:	br	x16
-3:	/* nobody has looked for the real one yet */
-	stp	x29, x30, [sp, #-48]!
-	.cfi_adjust_cfa_offset 48
-	.cfi_rel_offset x29, 0
-	.cfi_rel_offset x30, 8
-	stp	x0, x1, [sp, #16]
-	str	x2, [sp, #32]
+2:	adrp	x16, \real
+	ldr	x16, [x16, :lo12:\real]
+	br	x16
+3:	SAVE				/* nobody has looked for the real one yet */
 	bl	wl_symbols_start
-	ldr	x2, [sp, #32]
-	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #48
-	.cfi_adjust_cfa_offset -48
-	.cfi_restore x29
-	.cfi_restore x30
-	adrp	x16, \real
-	ldr	x16, [x16, :lo12:\real]
+	RESTORE
 	b	1b
-4:	stp	x29, x30, [sp, #-48]!
-	.cfi_adjust_cfa_offset 48
-	.cfi_rel_offset x29, 0
-	.cfi_rel_offset x30, 8
-	stp	x0, x1, [sp, #16]
-	str	x2, [sp, #32]
-	mov	x0, x1
-	bl	wl_symbol_wanted
-	mov	w9, w0
-	ldr	x2, [sp, #32]
-	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #48
-	.cfi_adjust_cfa_offset -48
-	.cfi_restore x29
-	.cfi_restore x30
-	adrp	x16, \real
-	ldr	x16, [x16, :lo12:\real]
-	tst	w9, #0xff
-	b.eq	2b
-	mov	\extra, x30
-	b	\wanted
+4:	SAVE
+	mov	x2, x30
+	bl	wl_symbol_route
+	mov	x9, x0
+	RESTORE
+	cbz	x9, 2b
+	cmp	x9, #1
+	b.eq	5f
+	mov	x0, x9
+	b	2b
+5:	mov	\extra, x30
+	b	\asked
 	.cfi_endproc
 	.size	\name, . - \name
 .endm
 
-	.hidden	wl_next_dlsym
-	.hidden	wl_next_dlvsym
-	.hidden	wl_symbols_start
-	.hidden	wl_symbol_wanted
-	.hidden	wl_dlsym_wanted
-	.hidden	wl_dlvsym_wanted
-	.text
-	STUB	dlsym, wl_next_dlsym, wl_dlsym_wanted, x2
-	STUB	dlvsym, wl_next_dlvsym, wl_dlvsym_wanted, x3
+#define DLSYM_EXTRA  x2
+#define DLVSYM_EXTRA x3
 
 #else
 #error "dlsym.S has no code for this processor"
 #endif
+
+	.hidden	wl_next_dlsym
+	.hidden	wl_next_dlvsym
+	.hidden	wl_symbols_start
+	.hidden	wl_symbol_route
+	.hidden	wl_dlsym_wanted
+	.hidden	wl_dlvsym_wanted
+	.text
+	STUB	dlsym, wl_next_dlsym, wl_dlsym_wanted, DLSYM_EXTRA
+	STUB	dlvsym, wl_next_dlvsym, wl_dlvsym_wanted, DLVSYM_EXTRA
 
 	.section .note.GNU-stack,"",%progbits

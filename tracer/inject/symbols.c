@@ -8,6 +8,7 @@
 #include "tracer/inject/inject.h"
 #include "tracer/inject/symbols.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
@@ -17,7 +18,10 @@ typedef void *(*dlvsym_fn)(void *handle, const char *name, const char *version);
 extern const struct wl_domain wl_domain_cuda __attribute__((weak));
 extern const struct wl_domain wl_domain_ofi __attribute__((weak));
 
-static const struct wl_domain *const domains[] = {&wl_domain_cuda, &wl_domain_ofi};
+static const struct {
+	const struct wl_domain *domain;
+	const char *library; /* what the file that defines the domain's names is called */
+} domains[] = {{&wl_domain_cuda, "libcuda.so"}, {&wl_domain_ofi, "libfabric.so"}};
 #define DOMAIN_COUNT (sizeof(domains) / sizeof(domains[0]))
 
 /* Where dlsym.S jumps to: the next object's in the order of symbol search, which is glibc's unless
@@ -82,25 +86,91 @@ WL_BARE static bool domain_wants(const struct wl_domain *domain, const char *nam
 	return prefix[-1] == '_' ? *name != '\0' : *name >= 'A' && *name <= 'Z';
 }
 
-WL_BARE bool wl_symbol_wanted(const char *name)
+/* Index of the domain that a name belongs to, -1 if none. */
+WL_BARE static int domain_of(const char *name)
 {
 	for (unsigned i = 0; i < DOMAIN_COUNT; i++)
-		if (domains[i] && domain_wants(domains[i], name))
-			return true;
-	return false;
+		if (domains[i].domain && domain_wants(domains[i].domain, name))
+			return (int)i;
+	return -1;
 }
 
+static void *handle_of(const char *file)
+{
+	void *(*open)(const char *, int) = (void *(*)(const char *, int))glibc_symbol("dlopen");
+
+	return open(file, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* A handle of an object that has no name of ours: asking glibc about it gives the answer, and the
+ * words of dlerror(), that there would be without us. */
+static void *handle_without_ours(void)
+{
+	static _Atomic(void *) known; /* every thread that looks finds the same */
+	void *handle = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!handle) {
+		handle = handle_of("libc.so.6");
+		atomic_store_explicit(&known, handle, memory_order_relaxed);
+	}
+	return handle;
+}
+
+static bool is_ours(const void *address)
+{
+	struct wl_place place;
+
+	return wl_place_find(address, &place) && place.map == wl_map_self();
+}
+
+/* Would the name be found in the whole process if we were not there? Either something before us has it
+ * or, asked as the caller that we are, something behind us. */
+static bool global_without_ours(const char *name)
+{
+	void *first = ((dlsym_fn)glibc_dlsym)(RTLD_DEFAULT, name);
+
+	return first && (!is_ours(first) || ((dlsym_fn)glibc_dlsym)(RTLD_NEXT, name));
+}
+
+/*
+ * Programs ask whether a driver is there by looking for its names in the whole process. Ours are always
+ * there; they must not be found when the library that they stand for is not. What the caller's own
+ * library and those that it was opened with define is found even so.
+ */
+WL_BARE uintptr_t wl_symbol_route(void *handle, const char *name, const void *caller)
+{
+	int domain = domain_of(name);
+	struct wl_place place;
+	void *own = NULL;
+
+	if (domain < 0)
+		return WL_ROUTE_REAL;
+	if (handle != RTLD_DEFAULT && handle != RTLD_NEXT)
+		return WL_ROUTE_ASK;
+	if (wl_symbol_find(domains[domain].library, name, NULL) ||
+	    !wl_map_symbol(wl_map_self(), name, NULL) || global_without_ours(name) ||
+	    !wl_place_find(caller, &place))
+		return WL_ROUTE_REAL;
+	if (place.map != wl_maps() && handle == RTLD_DEFAULT)
+		own = handle_of(place.map->l_name);
+	return (uintptr_t)(own ? own : handle_without_ours());
+}
+
+/* The domain's answer to a lookup that gave `real`. */
 static void *replaced(const char *name, const char *version, void *real, void *caller)
 {
-	int saved = errno;
+	int saved = errno, domain = domain_of(name);
 
-	if (!real || !wl_started())
+	if (!real || domain < 0)
 		return real;
-	for (unsigned i = 0; i < DOMAIN_COUNT; i++)
-		if (domains[i] && domain_wants(domains[i], name)) {
-			real = domains[i]->replace(name, version, real, caller);
-			break;
-		}
+	if (is_ours(real)) { /* the program's own handle: everything global */
+		if (!wl_symbol_find(domains[domain].library, name, NULL) &&
+		    !global_without_ours(name))
+			real = ((dlsym_fn)glibc_dlsym)(handle_without_ours(), name);
+	} else if (wl_started()) {
+		real = domains[domain].domain->replace(name, version, real, caller);
+		dlerror(); /* the look-up went well, whatever `replace` asked glibc meanwhile */
+	}
 	errno = saved;
 	return real;
 }
