@@ -5,3 +5,14 @@ libspoolwriter_SRCS := $(sort $(wildcard tracer/spool/writer*.c))
 libspoolwriter_CFLAGS := -ftls-model=initial-exec
 # Needs libevents after it.
 libspoolreader_SRCS := $(sort $(wildcard tracer/spool/reader*.c))
+
+ifneq ($(HAVE_CMOCKA),)
+SPOOL_TESTS := test_spool_write
+UNIT_TESTS += $(SPOOL_TESTS)
+define spool_test
+$(1)_SRCS := tests/unit/$(1).c
+$(1)_LIBS := libspoolwriter libspoolreader libevents
+$(1)_LDLIBS := -lcmocka
+endef
+$(foreach t,$(SPOOL_TESTS),$(eval $(call spool_test,$(t))))
+endif
