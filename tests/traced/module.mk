@@ -1,4 +1,10 @@
 # Programs and shared objects that the scripts in tests/traced start or open.
+
+# a recording as text
+TEST_PROGRAMS += spool_dump
+spool_dump_SRCS := tests/traced/dump.c
+spool_dump_LIBS := libspoolreader libevents
+
 TEST_SHARED += stackprobe.so
 stackprobe.so_SRCS := tests/traced/python/stackprobe.c $(addprefix tracer/inject/, \
 	stack.c python.c pylayout.c pylines.c memory.c elf.c symbols.c dlsym.S)
@@ -33,4 +39,19 @@ ofi_ops_LDLIBS := $(call pkg_libs,libfabric)
 ofi_ops_dl_SRCS := tests/traced/ofi_ops.c
 ofi_ops_dl_CFLAGS := -DOFI_BY_DLSYM=1
 ofi_ops_dl_LDLIBS := -ldl
+endif
+
+# nvtx.sh
+TEST_PROGRAMS += nvtx_ranges
+nvtx_ranges_SRCS := tests/traced/nvtx/ranges.c
+nvtx_ranges_LIBS := libnvtxclient
+nvtx_ranges_LDLIBS := -ldl
+TEST_SHARED += nvtx_tool.so
+nvtx_tool.so_SRCS := tests/traced/nvtx/tool.c
+NVTX_HEADERS := $(firstword $(wildcard /usr/local/cuda/include/nvtx3/nvToolsExt.h /usr/include/nvtx3/nvToolsExt.h))
+ifneq ($(NVTX_HEADERS),)
+TEST_PROGRAMS += nvtx_ranges_nvidia
+nvtx_ranges_nvidia_SRCS := tests/traced/nvtx/ranges.c
+nvtx_ranges_nvidia_CFLAGS := -DNVIDIA_HEADER=1 -isystem $(patsubst %/nvtx3/nvToolsExt.h,%,$(NVTX_HEADERS))
+nvtx_ranges_nvidia_LDLIBS := -ldl
 endif
