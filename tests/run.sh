@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs every test in a build:  tests/run.sh BUILD_DIR [NAME ...]
-# A test is a cmocka program (tests/unit, in BUILD_DIR/tests) or a script in tests/cli and tests/traced.
+# A test is a cmocka program (tests/unit, in BUILD_DIR/tests) or a script in tests/cli, traced and gpu.
 # Exit status 0 passes, 77 skips (its last line says why), anything else fails. Each runs in a temporary
 # directory of its own, with WAYLAY_BUILD and WAYLAY_SOURCE set.
 set -u
@@ -63,7 +63,7 @@ for program in "$build"/tests/test_*; do
 	name=$(basename "$program")
 	wanted "$name" "$@" && one "$name" "$program"
 done
-for script in "$source"/tests/cli/*.sh "$source"/tests/traced/*.sh; do
+for script in "$source"/tests/cli/*.sh "$source"/tests/traced/*.sh "$source"/tests/gpu/*.sh; do
 	[ -e "$script" ] || continue
 	name=$(basename "$(dirname "$script")")_$(basename "$script" .sh)
 	wanted "$name" "$@" && one "$name" sh "$script"
