@@ -119,7 +119,6 @@ struct cu_lookup {
 	void cu_##kind##_begin(struct cu_##kind *call);                                            \
 	void cu_##kind##_end(struct cu_##kind *call, CUresult status);
 CU_KIND(wait)
-CU_KIND(poll)
 CU_KIND(order)
 CU_KIND(copy)
 CU_KIND(memset)
@@ -250,6 +249,48 @@ static inline void cu_frame_leave(struct cu_frame *f)
 static inline uint32_t cu_api(const struct cu_frame *f)
 {
 	return wl_name_id(&cu_names[f->entry]);
+}
+
+/* The name's id if it has one already, without a call that could change errno; 0 if not. */
+static inline uint32_t cu_api_at_once(const struct cu_frame *f)
+{
+	/* Relaxed: the id is a number, what it names is published by the spool. */
+	uint64_t cached = atomic_load_explicit(&cu_names[f->entry].cached, memory_order_relaxed);
+
+	return cached >> 32 == spool_generation() ? (uint32_t)cached : 0;
+}
+
+/* Queries are the cheapest calls there are and come by the million, so the common one, answered at
+ * once and in no loop, is recorded here and touches nothing else. */
+static inline void cu_poll_begin(struct cu_poll *call)
+{
+	wl_depth.cuda++;
+	call->f.flags = wl_flags_here();
+	call->f.begin = spool_now();
+}
+
+void cu_poll_end_slow(struct cu_poll *call, CUresult status, uint64_t end);
+static inline void cu_poll_end(struct cu_poll *call, CUresult status)
+{
+	uint64_t end = spool_now();
+	uint32_t api = cu_api_at_once(&call->f);
+
+	if (call->of_stream)
+		call->object = cu_stream(call->object, call->f.per_thread);
+	if (__builtin_expect(status == CUDA_SUCCESS && !cu_poll_run.open && api, 1)) {
+		const struct wl_ev_cuda_poll ev = {
+			.object = call->object,
+			.api = api,
+			.polls = 1,
+			.rule = WL_rule_query,
+			.cls = WL_call_class_polls,
+		};
+
+		spool_append(WL_EV_cuda_poll, call->f.begin, end, call->f.flags, &ev, sizeof(ev));
+	} else {
+		cu_poll_end_slow(call, status, end);
+	}
+	wl_depth.cuda--;
 }
 
 #pragma GCC visibility pop

@@ -5,3 +5,5 @@ UNIT_TESTS += test_cuda_rules
 test_cuda_rules_SRCS := tests/unit/test_cuda_rules.c $(wildcard tracer/inject/cuda/*.c) tracer/events/events.c
 test_cuda_rules_LDLIBS := $(call pkg_libs,cmocka)
 endif
+BENCHES += bench_cuda
+bench_cuda_SRCS := tests/bench/bench_cuda.c

@@ -51,17 +51,6 @@ void cu_poll_flush_slow(void)
 		emit(run, CUDA_ERROR_NOT_READY, wl_flags_here());
 }
 
-void cu_poll_begin(struct cu_poll *call)
-{
-	struct cu_frame *f = &call->f;
-
-	f->errno_at = &errno;
-	f->errno_job = *f->errno_at;
-	f->flags = wl_flags_here();
-	wl_depth.cuda++;
-	f->begin = spool_now();
-}
-
 static void run_start(struct cu_poll_run *run, const struct cu_poll *call, uint64_t end)
 {
 	*run = (struct cu_poll_run){
@@ -95,14 +84,12 @@ static void run_goes_on(struct cu_poll_run *run, const struct cu_poll *call, uin
 		    run->object);
 }
 
-void cu_poll_end(struct cu_poll *call, CUresult status)
+void cu_poll_end_slow(struct cu_poll *call, CUresult status, uint64_t end)
 {
 	struct cu_poll_run *run = &cu_poll_run;
-	uint64_t end = cu_frame_stop(&call->f);
+	int saved = errno;
 	bool same;
 
-	if (call->of_stream)
-		call->object = cu_stream(call->object, call->f.per_thread);
 	same = run->open && run->object == call->object && run->entry == call->f.entry &&
 	       run->generation == spool_generation();
 	if (!same)
@@ -124,5 +111,5 @@ void cu_poll_end(struct cu_poll *call, CUresult status)
 		run->open = false;
 		emit(run, status, call->f.flags);
 	}
-	cu_frame_leave(&call->f);
+	errno = saved;
 }
