@@ -55,3 +55,7 @@ nvtx_ranges_nvidia_SRCS := tests/traced/nvtx/ranges.c
 nvtx_ranges_nvidia_CFLAGS := -DNVIDIA_HEADER=1 -isystem $(patsubst %/nvtx3/nvToolsExt.h,%,$(NVTX_HEADERS))
 nvtx_ranges_nvidia_LDLIBS := -ldl
 endif
+
+# start.sh
+TEST_PROGRAMS += exec_cost
+exec_cost_SRCS := tests/traced/start/exec_cost.c

@@ -52,7 +52,7 @@ for program in nvtx_ranges nvtx_ranges_nvidia; do
 		printf "nvtx_push $none\n" "never closed"
 	} >expected
 	traced "$out" "$build/$program" >said
-	[ "$(cat said)" = done ] || fail "$program said: $(cat said)"
+	[ "$(cat said)" = "done" ] || fail "$program said: $(cat said)"
 	events "$out" >got
 	diff expected got || fail "$program: < expected, > recorded"
 	grep -q '^thread [0-9]* named early$' "$out/dump" || fail "$program: the early thread name is lost"
@@ -60,7 +60,7 @@ for program in nvtx_ranges nvtx_ranges_nvidia; do
 
 	# Ranges alone are no reason to write anything.
 	traced "$program.alone" "$build/$program" --no-cuda >said
-	[ "$(cat said)" = done ] || fail "$program alone said: $(cat said)"
+	[ "$(cat said)" = "done" ] || fail "$program alone said: $(cat said)"
 	[ ! -e "$program.alone" ] || fail "$program alone left something behind: $(ls "$program.alone")"
 
 	# With another tool: the same calls reach it with and without us, and we lose nothing.
@@ -77,7 +77,7 @@ done
 
 # As an NVTX tool alone, without the preload: attached, silent, harmless.
 NVTX_INJECTION64_PATH=$lib WAYLAY_DIR=$PWD/tool "$build/nvtx_ranges" >said
-[ "$(cat said)" = done ] && [ ! -e tool ] || fail "as a tool alone: $(cat said)"
+if [ "$(cat said)" != "done" ] || [ -e tool ]; then fail "as a tool alone: $(cat said)"; fi
 # A tool that is not there is no reason to lose ours.
 NVTX_INJECTION64_PATH=/nowhere/tool.so traced absent "$build/nvtx_ranges" >said
 events absent | grep -q 'text=after' || fail "a tool that cannot be loaded took our ranges away"
