@@ -12,7 +12,7 @@ LIBS += libcollreduce
 libcollreduce_SRCS := collectives/reduce.c
 libcollreduce_CFLAGS := $(coll_fast) -ffp-contract=off
 libcoll_SRCS := collectives/transport.c collectives/transport_loop.c collectives/dtype.c \
-	collectives/launch.c collectives/spawn.c collectives/rendezvous.c collectives/comm.c \
+	collectives/launch.c collectives/spawn.c collectives/rendezvous.c collectives/guard.c collectives/comm.c \
 	collectives/ring.c collectives/all_reduce.c collectives/scatter_gather.c collectives/broadcast.c
 ifneq ($(HAVE_LIBFABRIC),)
 libcoll_SRCS += collectives/transport_ofi.c collectives/ofi_lib.c
@@ -40,4 +40,14 @@ test_coll_LDLIBS := -lcmocka -ldl
 test_coll_dtype_SRCS := tests/unit/test_coll_dtype.c
 test_coll_dtype_LIBS := libcoll libcollreduce
 test_coll_dtype_LDLIBS := -lcmocka -lm -ldl
+UNIT_TESTS += test_coll_rdv
+test_coll_rdv_SRCS := tests/unit/test_coll_rdv.c
+test_coll_rdv_LIBS := libcoll
+test_coll_rdv_LDLIBS := -lcmocka
+ifneq ($(HAVE_LIBFABRIC),)
+UNIT_TESTS += test_coll_ofi
+test_coll_ofi_SRCS := tests/unit/test_coll_ofi.c
+test_coll_ofi_LIBS := libcoll
+test_coll_ofi_LDLIBS := -lcmocka -ldl
+endif
 endif

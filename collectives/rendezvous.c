@@ -464,22 +464,29 @@ static struct hello hello_of(const struct rendezvous *r)
 	return h;
 }
 
-/* Waits for a hello on a fresh link. */
-static int recv_hello(struct link *l, struct hello *out, int64_t deadline)
+/* Waits for a hello on a fresh link. -ECONNABORTED with the other side's words when it sends its
+ * regrets instead. */
+static int recv_hello(struct link *l, struct hello *out, int64_t deadline, char *why)
 {
 	for (;;) {
 		struct pollfd pfd = {.fd = l->fd, .events = POLLIN};
-		int rc = recv_frame(l, sizeof(*out));
+		int rc = recv_frame(l, RDV_ERROR_BYTES);
 
 		if (rc < 0)
 			return rc;
 		if (rc == 1) {
-			rc = l->head.kind == FRAME_HELLO && l->head.bytes == sizeof(*out);
-			if (rc)
+			rc = -EPROTO;
+			if (l->head.kind == FRAME_HELLO && l->head.bytes == sizeof(*out)) {
 				memcpy(out, l->body, sizeof(*out));
+				out->host[sizeof(out->host) - 1] = 0;
+				rc = 0;
+			} else if (l->head.kind == FRAME_ABORT) {
+				l->body[l->head.bytes] = 0;
+				snprintf(why, RDV_ERROR_BYTES, "%s", l->body);
+				rc = -ECONNABORTED;
+			}
 			frame_done(l);
-			out->host[sizeof(out->host) - 1] = 0;
-			return rc ? 0 : -EPROTO;
+			return rc;
 		}
 		if (now_ns() > deadline)
 			return -ETIMEDOUT;
@@ -493,11 +500,12 @@ static int accept_one(struct rendezvous *r, int listen_fd, int64_t deadline)
 	struct link l = {.fd = accept(listen_fd, NULL, NULL)};
 	struct hello mine = hello_of(r);
 	int64_t hello_by = now_ns() + HELLO_NS;
+	char why[RDV_ERROR_BYTES];
 
 	if (l.fd < 0)
 		return 0;
 	fd_prepare(l.fd);
-	if (recv_hello(&l, &l.peer, hello_by < deadline ? hello_by : deadline)) {
+	if (recv_hello(&l, &l.peer, hello_by < deadline ? hello_by : deadline, why)) {
 		link_close(&l);
 		return 0;
 	}
@@ -538,6 +546,23 @@ static int report_absent(struct rendezvous *r)
 		    absent, r->size, (double)r->timeout_ns / 1e9, list);
 }
 
+/* Ranks that knock after the meeting has failed get the reason instead of a closed door. */
+static void turn_away(struct rendezvous *r, int listen_fd)
+{
+	struct pollfd pfd = {.fd = listen_fd, .events = POLLIN};
+
+	while (poll(&pfd, 1, 0) > 0) {
+		struct link l = {.fd = accept(listen_fd, NULL, NULL)};
+
+		if (l.fd < 0)
+			return;
+		send_frame(&l, FRAME_ABORT, r->error, strlen(r->error), now_ns() + RETRY_NS);
+		shutdown(l.fd, SHUT_WR);
+		poll(&(struct pollfd){.fd = l.fd, .events = POLLRDHUP}, 1, 50);
+		link_close(&l);
+	}
+}
+
 static int meet_root(struct rendezvous *r, const struct launch *launch, char *error)
 {
 	int64_t deadline = now_ns() + r->timeout_ns;
@@ -557,9 +582,11 @@ static int meet_root(struct rendezvous *r, const struct launch *launch, char *er
 			here += rc > 0;
 		}
 	}
-	close(fd);
-	if (r->failed)
+	if (r->failed) {
 		tell_all(r, r->error, -1);
+		turn_away(r, fd);
+	}
+	close(fd);
 	return r->failed;
 }
 
@@ -604,13 +631,26 @@ static int meet_other(struct rendezvous *r, const struct launch *launch, char *e
 	note_local_address(r, l->fd);
 	rc = send_frame(l, FRAME_HELLO, &mine, sizeof(mine), deadline);
 	if (!rc)
-		rc = recv_hello(l, &l->peer, deadline);
+		rc = recv_hello(l, &l->peer, deadline, error);
+	if (rc == -ECONNABORTED)
+		return fail(r, rc, "%s", error);
 	if (rc)
 		return fail(r, rc, "rank 0 at %s port %d did not answer: %s", launch->host,
 			    launch->port,
 			    rc == -EPROTO ? "something else listens there (--port)"
 					  : strerror(-rc));
 	return 0;
+}
+
+int rdv_sockets(const struct rendezvous *r, int *out)
+{
+	int n = 0;
+
+	for (int i = 0; i < r->size; i++) {
+		if (r->links[i].fd >= 0)
+			out[n++] = r->links[i].fd;
+	}
+	return n;
 }
 
 static void rdv_free(struct rendezvous *r)

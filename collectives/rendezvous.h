@@ -37,6 +37,9 @@ void rdv_abort(struct rendezvous *rdv, const char *why);
 /* Leaves in good order. */
 void rdv_close(struct rendezvous *rdv);
 
+/* Its open sockets; at most `size` of the job. Returns how many. */
+int rdv_sockets(const struct rendezvous *rdv, int *out);
+
 const char *rdv_error(const struct rendezvous *rdv);
 
 /* This host's numeric address towards rank 0. */

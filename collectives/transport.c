@@ -84,9 +84,9 @@ void tp_complete(struct transport *tp, struct tp_req *req, size_t moved)
 	req->moved = moved;
 	if (req->receiving && moved != req->bytes) {
 		tp_break(tp, -EPROTO,
-			 "rank %d expected %zu bytes from rank %d but got %zu: the ranks do not "
-			 "run the same collective",
-			 tp->rank, req->bytes, req->peer, moved);
+			 "expected %zu bytes from rank %d but got %zu: the ranks do not run the "
+			 "same collective",
+			 req->bytes, req->peer, moved);
 		req->state = TP_FAILED;
 		return;
 	}
@@ -196,9 +196,9 @@ static int idle_look(struct transport *tp)
 	} else if (tp->timeout_ns > 0 && now - tp->idle_since_ns > tp->timeout_ns) {
 		return tp_break(
 			tp, -ETIMEDOUT,
-			"rank %d waited %.1f s and nothing arrived over %s: a rank hangs or "
-			"the network drops messages (--timeout sets the limit)",
-			tp->rank, (double)(now - tp->idle_since_ns) / 1e9, tp->provider);
+			"waited %.1f s and nothing arrived over %s: a rank hangs or the network "
+			"drops messages (--timeout sets the limit)",
+			(double)(now - tp->idle_since_ns) / 1e9, tp->provider);
 	}
 	return tp->watch ? tp->watch(tp->watch_arg, tp) : 0;
 }

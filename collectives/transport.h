@@ -101,6 +101,7 @@ struct transport {
 	size_t max_msg_bytes; /* no message may be longer */
 	bool needs_regions;   /* local buffers must be registered (libfabric's FI_MR_LOCAL) */
 	bool can_write;       /* one-sided writes work */
+	bool has_threads;     /* the provider's own threads move data, and need a CPU for that */
 	struct tp_stats stats;
 	char error[TP_ERROR_BYTES];
 	int broken; /* once not 0, every call returns it: some message is lost for good */

@@ -156,8 +156,8 @@ static int check_region(struct transport *tp, const void *buf, size_t bytes,
 	if (!bytes || (!region && !tp->needs_regions))
 		return 0;
 	if (!region || addr < region->addr || addr + bytes > region->addr + region->bytes)
-		return tp_break(tp, -EFAULT, "rank %d uses %zu bytes at %p that are not registered",
-				tp->rank, bytes, buf);
+		return tp_break(tp, -EFAULT, "%zu bytes at %p are used but not registered", bytes,
+				buf);
 	return 0;
 }
 

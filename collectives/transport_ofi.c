@@ -88,6 +88,8 @@ static int query(const struct ofi_lib *lib, const char *provider, const char *ad
 	hints->domain_attr->mr_mode = MR_MODES;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	/* Waiting polls anyway; a provider that can do without a thread of its own should. */
+	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	if (provider) {
 		hints->fabric_attr->prov_name = strdup(provider);
 		if (!hints->fabric_attr->prov_name) {
@@ -376,8 +378,8 @@ static void *desc_of(const struct tp_region *region)
 static int post_failed(struct tp_ofi *t, const char *what, size_t bytes, int peer, ssize_t rc)
 {
 	return tp_break(&t->tp, to_errno((int)rc),
-			"rank %d cannot %s %zu bytes (peer: rank %d) over %s: %s", t->tp.rank, what,
-			bytes, peer, t->tp.provider, words(t, (int)rc));
+			"cannot %s %zu bytes (peer: rank %d) over %s: %s", what, bytes, peer,
+			t->tp.provider, words(t, (int)rc));
 }
 
 static int ofi_send(struct transport *tp, int peer, uint64_t tag, const void *buf, size_t bytes,
@@ -433,15 +435,14 @@ static int read_error(struct tp_ofi *t)
 	if (n == -FI_EAGAIN)
 		return 0;
 	if (n < 0)
-		return tp_break(&t->tp, to_errno((int)n), "rank %d cannot read an error of %s: %s",
-				t->tp.rank, t->tp.provider, words(t, (int)n));
+		return tp_break(&t->tp, to_errno((int)n), "cannot read an error of %s: %s",
+				t->tp.provider, words(t, (int)n));
 	req = entry.op_context;
 	if (!req)
-		return tp_break(&t->tp, -EIO, "rank %d: %s reports %s", t->tp.rank, t->tp.provider,
-				words(t, entry.err));
+		return tp_break(&t->tp, -EIO, "%s reports %s", t->tp.provider, words(t, entry.err));
 	req->state = TP_FAILED;
-	return tp_break(&t->tp, -EIO, "rank %d: %s of %zu bytes %s rank %d failed over %s: %s (%s)",
-			t->tp.rank, req->receiving ? "receive" : "send", req->bytes,
+	return tp_break(&t->tp, -EIO, "%s of %zu bytes %s rank %d failed over %s: %s (%s)",
+			req->receiving ? "receive" : "send", req->bytes,
 			req->receiving ? "from" : "to", req->peer, t->tp.provider,
 			words(t, entry.err),
 			fi_cq_strerror(t->cq, entry.prov_errno, entry.err_data, NULL, 0));
@@ -458,8 +459,8 @@ static int ofi_poll(struct transport *tp)
 	if (n == -FI_EAVAIL)
 		return read_error(t);
 	if (n < 0)
-		return tp_break(tp, to_errno((int)n), "rank %d cannot poll %s: %s", tp->rank,
-				tp->provider, words(t, (int)n));
+		return tp_break(tp, to_errno((int)n), "cannot poll %s: %s", tp->provider,
+				words(t, (int)n));
 	for (ssize_t i = 0; i < n; i++) {
 		struct tp_req *req = entries[i].op_context;
 
@@ -503,6 +504,7 @@ static void describe(struct tp_ofi *t)
 	tp->max_msg_bytes = t->info->ep_attr->max_msg_size;
 	tp->needs_regions = t->info->domain_attr->mr_mode & FI_MR_LOCAL;
 	tp->can_write = (t->info->caps & FI_RMA) != 0;
+	tp->has_threads = t->info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 }
 
 int tp_open_ofi(const struct tp_config *config, struct transport **out, char *error)

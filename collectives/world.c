@@ -19,6 +19,9 @@
 /* How long a failed rank waits for news that tell why. */
 #define NEWS_NS 500000000
 
+/* How long the rank's own thread has to notice that another rank ended. */
+#define STUCK_NS 3000000000
+
 /* --- who shares a host ---------------------------------------------------------------------- */
 
 /* Where ranks can reach each other's memory: one kernel, one /dev/shm, one space of pids. */
@@ -181,6 +184,23 @@ static int connect_all(struct world *w)
 	return rc;
 }
 
+static int start_guard(struct world *w, void (*stuck)(void *world))
+{
+	int *sockets = calloc((size_t)w->size, sizeof(*sockets));
+
+	if (!sockets)
+		return -ENOMEM;
+	w->guard = guard_start(sockets, rdv_sockets(w->rdv, sockets), STUCK_NS, stuck, w);
+	free(sockets);
+	return w->guard ? 0 : -EAGAIN;
+}
+
+static void stop_guard(struct world *w)
+{
+	guard_stop(w->guard);
+	w->guard = NULL;
+}
+
 int world_open(struct world *w, const struct launch *launch, const struct world_config *config)
 {
 	int rc;
@@ -197,6 +217,8 @@ int world_open(struct world *w, const struct launch *launch, const struct world_
 		rc = connect_all(w);
 	if (!rc)
 		rc = coll_comm_new(w->tp, &config->coll, &w->comm, w->error);
+	if (!rc && config->stuck)
+		rc = start_guard(w, config->stuck);
 	return rc;
 }
 
@@ -227,6 +249,7 @@ int world_leave(struct world *w)
 	int rc = all ? world_allgather(w, &mine, 1, all) : -ENOMEM;
 
 	free(all);
+	stop_guard(w); /* from here on ranks end in good order */
 	return rc;
 }
 
@@ -236,6 +259,7 @@ void world_abort(struct world *w, int rc)
 	int64_t deadline = tp_now_ns() + NEWS_NS;
 	char why[RDV_ERROR_BYTES];
 
+	stop_guard(w);
 	if (!w->error[0])
 		snprintf(w->error, sizeof(w->error), "%s",
 			 w->tp && w->tp->error[0] ? w->tp->error : strerror(-rc));
@@ -256,6 +280,7 @@ void world_abort(struct world *w, int rc)
 
 void world_close(struct world *w)
 {
+	stop_guard(w);
 	coll_comm_free(w->comm);
 	tp_close(w->tp);
 	rdv_close(w->rdv);

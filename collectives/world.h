@@ -7,6 +7,7 @@
 #define WAYLAY_COLLECTIVES_WORLD_H
 
 #include "collectives/coll.h"
+#include "collectives/guard.h"
 #include "collectives/launch.h"
 #include "collectives/rendezvous.h"
 
@@ -19,6 +20,7 @@ struct world {
 	struct rendezvous *rdv;
 	struct transport *tp;
 	struct coll_comm *comm;
+	struct guard *guard;
 	char error[WORLD_ERROR_BYTES];
 	bool quiet; /* another rank reports the same failure; saying it again helps nobody */
 };
@@ -27,6 +29,9 @@ struct world_config {
 	const char *provider; /* NULL: the best there is */
 	int64_t timeout_ns;
 	struct coll_config coll;
+	/* Called on a thread of its own when another rank has ended and this one hangs inside the
+	 * network library (see guard.h); says so and ends the process. NULL: hang. */
+	void (*stuck)(void *world);
 };
 
 /* 0, or a negative errno with words in world->error. world_close() frees what is there in both

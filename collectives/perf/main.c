@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STATUS_FAILED 1
 #define GRACE_NS      5000000000
@@ -72,6 +73,18 @@ static int measure_all(const struct perf_options *o, struct world *w, struct per
 	return rc;
 }
 
+/* On a thread of the guard's: the rank's own is caught in a call of the provider. */
+static void end_stuck(void *arg)
+{
+	const struct world *w = arg;
+
+	fprintf(stderr,
+		PERF_NAME ": rank %d: another rank ended before the others, and %s waits for it "
+			  "inside a call\n",
+		w->rank, w->tp->provider);
+	_exit(STATUS_FAILED);
+}
+
 static int run_rank(const struct perf_options *o, const struct launch *launch)
 {
 	struct world_config config = {.provider = o->provider,
@@ -82,6 +95,7 @@ static int run_rank(const struct perf_options *o, const struct launch *launch)
 	struct world w;
 	int rc;
 
+	config.stuck = end_stuck;
 	config.coll.range_push = push_range;
 	config.coll.range_pop = pop_range;
 	rc = world_open(&w, launch, &config);

@@ -565,7 +565,7 @@ static void test_timeout(void **state)
 	start = tp_now_ns();
 	assert_int_equal(coll_barrier(comm), -ETIMEDOUT);
 	assert_true(tp_now_ns() - start < (int64_t)10 * 1000000000);
-	assert_non_null(strstr(coll_error(comm), "rank 0 waited"));
+	assert_non_null(strstr(coll_error(comm), "waited 0."));
 	assert_int_equal(coll_barrier(comm), -ETIMEDOUT); /* stays broken */
 	coll_comm_free(comm);
 	tp_close(tp);
@@ -579,7 +579,7 @@ static int script_mismatch(struct coll_comm *comm, struct transport *tp)
 	/* Rank 1 believes in other counts. */
 	int rc = coll_all_reduce(comm, data, data, tp->rank ? 16 : 8, COLL_UINT8, COLL_SUM);
 
-	if (rc != -EPROTO || !strstr(coll_error(comm), "the same collective"))
+	if (rc != -EPROTO || !strstr(coll_error(comm), "same collective"))
 		return tp_fail(tp, -EIO, "a mismatch of counts went unnoticed");
 	tp->broken = 0; /* the harness still wants its barrier */
 	return 0;
