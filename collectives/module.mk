@@ -12,7 +12,7 @@ LIBS += libcollreduce
 libcollreduce_SRCS := collectives/reduce.c
 libcollreduce_CFLAGS := $(coll_fast) -ffp-contract=off
 libcoll_SRCS := collectives/transport.c collectives/transport_loop.c collectives/dtype.c \
-	collectives/launch.c collectives/spawn.c collectives/rendezvous.c collectives/guard.c collectives/comm.c \
+	collectives/launch.c collectives/spawn.c collectives/rendezvous.c collectives/link.c collectives/guard.c collectives/comm.c \
 	collectives/ring.c collectives/all_reduce.c collectives/scatter_gather.c collectives/broadcast.c
 ifneq ($(HAVE_LIBFABRIC),)
 libcoll_SRCS += collectives/transport_ofi.c collectives/ofi_lib.c

@@ -4,6 +4,7 @@
  * rank 0. A link that ends without a BYE frame means that its process died; rank 0 passes such news
  * on to everybody else.
  */
+#include "collectives/link.h"
 #include "collectives/rendezvous.h"
 
 #include <errno.h>
@@ -21,31 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC        0x6c6c6f63u /* "coll" */
-#define RETRY_NS     50000000    /* between attempts to reach a rank 0 that is not there yet */
-#define HELLO_NS     5000000000  /* for a stranger to say hello */
+#define RETRY_NS     50000000   /* between attempts to reach a rank 0 that is not there yet */
+#define HELLO_NS     5000000000 /* for a stranger to say hello */
 #define WAIT_TICK_MS 1
-
-enum frame_kind { FRAME_HELLO = 1, FRAME_DATA, FRAME_ABORT, FRAME_BYE, FRAME_MAX };
-
-struct frame {
-	uint32_t magic, kind, bytes, reserved;
-};
-
-struct hello {
-	uint32_t rank, size, pid, reserved;
-	char host[64];
-};
-
-struct link {
-	int fd;
-	bool bye;
-	struct frame head;
-	size_t head_have;
-	char *body;
-	size_t body_have;
-	struct hello peer;
-};
 
 struct rendezvous {
 	int rank, size;
@@ -57,14 +36,6 @@ struct rendezvous {
 	char error[RDV_ERROR_BYTES];
 	char local[64];
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static int fail(struct rendezvous *r, int err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -92,109 +63,17 @@ const char *rdv_local_address(const struct rendezvous *r)
 	return r->local;
 }
 
-/* --- links ---------------------------------------------------------------------------------- */
-
-/* Sends all of it, waiting at most until the deadline for the peer to take it. */
-static int send_all(int fd, const void *data, size_t bytes, int64_t deadline)
-{
-	const char *p = data;
-
-	while (bytes) {
-		struct pollfd pfd = {.fd = fd, .events = POLLOUT};
-		ssize_t n = send(fd, p, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n > 0) {
-			p += n;
-			bytes -= (size_t)n;
-			continue;
-		}
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return -errno;
-		if (now_ns() > deadline)
-			return -ETIMEDOUT;
-		poll(&pfd, 1, 100);
-	}
-	return 0;
-}
-
-static int send_frame(struct link *l, enum frame_kind kind, const void *body, size_t bytes,
-		      int64_t deadline)
-{
-	struct frame f = {.magic = MAGIC, .kind = kind, .bytes = (uint32_t)bytes};
-	int rc = send_all(l->fd, &f, sizeof(f), deadline);
-
-	return rc ? rc : send_all(l->fd, body, bytes, deadline);
-}
-
-static void link_close(struct link *l)
-{
-	if (l->fd >= 0)
-		close(l->fd);
-	l->fd = -1;
-	free(l->body);
-	l->body = NULL;
-	l->head_have = l->body_have = 0;
-}
-
-/*
- * Reads what is there. Returns 1 with a whole frame in head and body (the caller calls frame_done),
- * 0 when there is none yet, -ECONNRESET at the end of the stream, or another error.
- */
-static int recv_frame(struct link *l, size_t max_bytes)
-{
-	for (;;) {
-		void *to;
-		size_t want;
-		ssize_t n;
-
-		if (l->head_have < sizeof(l->head)) {
-			to = (char *)&l->head + l->head_have;
-			want = sizeof(l->head) - l->head_have;
-		} else if (l->body_have < l->head.bytes) {
-			to = l->body + l->body_have;
-			want = l->head.bytes - l->body_have;
-		} else {
-			return 1;
-		}
-		n = recv(l->fd, to, want, MSG_DONTWAIT);
-		if (n == 0)
-			return -ECONNRESET;
-		if (n < 0)
-			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-		if (l->head_have < sizeof(l->head)) {
-			l->head_have += (size_t)n;
-			if (l->head_have < sizeof(l->head))
-				continue;
-			if (l->head.magic != MAGIC || !l->head.kind || l->head.kind >= FRAME_MAX ||
-			    l->head.bytes > max_bytes)
-				return -EPROTO;
-			l->body = malloc(l->head.bytes + 1);
-			if (!l->body)
-				return -ENOMEM;
-		} else {
-			l->body_have += (size_t)n;
-		}
-	}
-}
-
-static void frame_done(struct link *l)
-{
-	free(l->body);
-	l->body = NULL;
-	l->head_have = l->body_have = 0;
-}
-
 /* --- news ----------------------------------------------------------------------------------- */
 
 static void tell_all(struct rendezvous *r, const char *why, int except)
 {
-	int64_t deadline = now_ns() + 1000000000;
+	int64_t deadline = link_now_ns() + 1000000000;
 
 	for (int i = 0; i < r->size; i++) {
 		struct link *l = &r->links[i];
 
 		if (l->fd >= 0 && i != except && !l->bye)
-			send_frame(l, FRAME_ABORT, why, strlen(why), deadline);
+			link_send(l, FRAME_ABORT, why, strlen(why), deadline);
 	}
 }
 
@@ -241,7 +120,7 @@ static int take_frame(struct rendezvous *r, int i)
 	default:
 		return fail(r, -EPROTO, "rank %d sent a frame of kind %u", i, l->head.kind);
 	}
-	frame_done(l);
+	link_done(l);
 	return r->failed;
 }
 
@@ -256,7 +135,7 @@ int rdv_check(struct rendezvous *r)
 		struct link *l = &r->links[i];
 		int rc;
 
-		while (l->fd >= 0 && (rc = recv_frame(l, frame_limit(r))) != 0) {
+		while (l->fd >= 0 && (rc = link_recv(l, frame_limit(r))) != 0) {
 			if (rc < 0)
 				link_lost(r, i, rc);
 			else
@@ -303,7 +182,7 @@ static void wait_tick(struct rendezvous *r, int timeout_ms)
 
 static int wait_blocks(struct rendezvous *r, int (*idle)(void *arg), void *arg)
 {
-	int64_t deadline = now_ns() + r->timeout_ns;
+	int64_t deadline = link_now_ns() + r->timeout_ns;
 	unsigned int rounds = 0;
 	int who;
 
@@ -314,7 +193,7 @@ static int wait_blocks(struct rendezvous *r, int (*idle)(void *arg), void *arg)
 			rc = idle(arg);
 		if (rc)
 			return rc;
-		if (now_ns() > deadline) {
+		if (link_now_ns() > deadline) {
 			fail(r, -ETIMEDOUT,
 			     "rank %d did not come to an exchange within %.1f s (--timeout)", who,
 			     (double)r->timeout_ns / 1e9);
@@ -328,7 +207,7 @@ static int wait_blocks(struct rendezvous *r, int (*idle)(void *arg), void *arg)
 
 static int gather_root(struct rendezvous *r, const void *mine, size_t bytes, char *all)
 {
-	int64_t deadline = now_ns() + r->timeout_ns;
+	int64_t deadline = link_now_ns() + r->timeout_ns;
 
 	memcpy(all, mine, bytes);
 	for (int i = 1; i < r->size; i++) {
@@ -345,8 +224,8 @@ static int gather_root(struct rendezvous *r, const void *mine, size_t bytes, cha
 		r->blocks[i] = NULL;
 	}
 	for (int i = 1; i < r->size; i++) {
-		int rc = send_frame(&r->links[i], FRAME_DATA, all, bytes * (size_t)r->size,
-				    deadline);
+		int rc =
+			link_send(&r->links[i], FRAME_DATA, all, bytes * (size_t)r->size, deadline);
 
 		if (rc)
 			return link_lost(r, i, rc);
@@ -368,7 +247,8 @@ int rdv_allgather(struct rendezvous *r, const void *mine, size_t bytes, void *al
 		return 0;
 	}
 	if (r->rank != 0) {
-		rc = send_frame(&r->links[0], FRAME_DATA, mine, bytes, now_ns() + r->timeout_ns);
+		rc = link_send(&r->links[0], FRAME_DATA, mine, bytes,
+			       link_now_ns() + r->timeout_ns);
 		if (rc) {
 			rdv_check(r); /* there may be a reason to read */
 			return r->failed ? r->failed : link_lost(r, 0, rc);
@@ -470,7 +350,7 @@ static int recv_hello(struct link *l, struct hello *out, int64_t deadline, char 
 {
 	for (;;) {
 		struct pollfd pfd = {.fd = l->fd, .events = POLLIN};
-		int rc = recv_frame(l, RDV_ERROR_BYTES);
+		int rc = link_recv(l, RDV_ERROR_BYTES);
 
 		if (rc < 0)
 			return rc;
@@ -485,10 +365,10 @@ static int recv_hello(struct link *l, struct hello *out, int64_t deadline, char 
 				snprintf(why, RDV_ERROR_BYTES, "%s", l->body);
 				rc = -ECONNABORTED;
 			}
-			frame_done(l);
+			link_done(l);
 			return rc;
 		}
-		if (now_ns() > deadline)
+		if (link_now_ns() > deadline)
 			return -ETIMEDOUT;
 		poll(&pfd, 1, 100);
 	}
@@ -499,7 +379,7 @@ static int accept_one(struct rendezvous *r, int listen_fd, int64_t deadline)
 {
 	struct link l = {.fd = accept(listen_fd, NULL, NULL)};
 	struct hello mine = hello_of(r);
-	int64_t hello_by = now_ns() + HELLO_NS;
+	int64_t hello_by = link_now_ns() + HELLO_NS;
 	char why[RDV_ERROR_BYTES];
 
 	if (l.fd < 0)
@@ -515,11 +395,11 @@ static int accept_one(struct rendezvous *r, int listen_fd, int64_t deadline)
 		     "a process on %s (pid %u) came as rank %u of %u, which is wrong or taken in "
 		     "this job of %d",
 		     l.peer.host, l.peer.pid, l.peer.rank, l.peer.size, r->size);
-		send_frame(&l, FRAME_ABORT, r->error, strlen(r->error), deadline);
+		link_send(&l, FRAME_ABORT, r->error, strlen(r->error), deadline);
 		link_close(&l);
 		return r->failed;
 	}
-	if (send_frame(&l, FRAME_HELLO, &mine, sizeof(mine), deadline)) {
+	if (link_send(&l, FRAME_HELLO, &mine, sizeof(mine), deadline)) {
 		link_close(&l);
 		return 0;
 	}
@@ -556,7 +436,7 @@ static void turn_away(struct rendezvous *r, int listen_fd)
 
 		if (l.fd < 0)
 			return;
-		send_frame(&l, FRAME_ABORT, r->error, strlen(r->error), now_ns() + RETRY_NS);
+		link_send(&l, FRAME_ABORT, r->error, strlen(r->error), link_now_ns() + RETRY_NS);
 		shutdown(l.fd, SHUT_WR);
 		poll(&(struct pollfd){.fd = l.fd, .events = POLLRDHUP}, 1, 50);
 		link_close(&l);
@@ -565,7 +445,7 @@ static void turn_away(struct rendezvous *r, int listen_fd)
 
 static int meet_root(struct rendezvous *r, const struct launch *launch, char *error)
 {
-	int64_t deadline = now_ns() + r->timeout_ns;
+	int64_t deadline = link_now_ns() + r->timeout_ns;
 	int fd = launch->listen_fd >= 0 ? launch->listen_fd : listen_at(launch, error);
 	int here = 1;
 
@@ -574,7 +454,7 @@ static int meet_root(struct rendezvous *r, const struct launch *launch, char *er
 	while (here < r->size && !r->failed) {
 		struct pollfd pfd = {.fd = fd, .events = POLLIN};
 
-		if (now_ns() > deadline) {
+		if (link_now_ns() > deadline) {
 			report_absent(r);
 		} else if (!rdv_check(r) && poll(&pfd, 1, 50) > 0) {
 			int rc = accept_one(r, fd, deadline);
@@ -612,7 +492,7 @@ static int connect_once(const struct addrinfo *list)
 static int meet_other(struct rendezvous *r, const struct launch *launch, char *error)
 {
 	const struct timespec retry = {.tv_nsec = RETRY_NS};
-	int64_t deadline = now_ns() + r->timeout_ns;
+	int64_t deadline = link_now_ns() + r->timeout_ns;
 	struct hello mine = hello_of(r);
 	struct link *l = &r->links[0];
 	struct addrinfo *list;
@@ -620,16 +500,16 @@ static int meet_other(struct rendezvous *r, const struct launch *launch, char *e
 
 	if (rc)
 		return fail(r, rc, "%s", error);
-	while ((l->fd = connect_once(list)) < 0 && now_ns() < deadline)
+	while ((l->fd = connect_once(list)) < 0 && link_now_ns() < deadline)
 		nanosleep(&retry, NULL);
 	freeaddrinfo(list);
 	if (l->fd < 0)
-		return fail(r, l->fd, "rank %d could not reach rank 0 at %s port %d in %.1f s: %s",
-			    r->rank, launch->host, launch->port, (double)r->timeout_ns / 1e9,
+		return fail(r, l->fd, "could not reach rank 0 at %s port %d in %.1f s: %s",
+			    launch->host, launch->port, (double)r->timeout_ns / 1e9,
 			    strerror(-l->fd));
 	fd_prepare(l->fd);
 	note_local_address(r, l->fd);
-	rc = send_frame(l, FRAME_HELLO, &mine, sizeof(mine), deadline);
+	rc = link_send(l, FRAME_HELLO, &mine, sizeof(mine), deadline);
 	if (!rc)
 		rc = recv_hello(l, &l->peer, deadline, error);
 	if (rc == -ECONNABORTED)
@@ -705,7 +585,7 @@ int rdv_open(const struct launch *launch, int64_t timeout_ns, struct rendezvous 
  * with it; so what still comes is read first, for a short while. */
 static void drain(struct rendezvous *r)
 {
-	int64_t deadline = now_ns() + 200000000;
+	int64_t deadline = link_now_ns() + 200000000;
 
 	for (int i = 0; i < r->size; i++) {
 		struct link *l = &r->links[i];
@@ -715,7 +595,7 @@ static void drain(struct rendezvous *r)
 		if (l->fd < 0)
 			continue;
 		shutdown(l->fd, SHUT_WR);
-		while (now_ns() < deadline && poll(&pfd, 1, 50) > 0) {
+		while (link_now_ns() < deadline && poll(&pfd, 1, 50) > 0) {
 			if (recv(l->fd, waste, sizeof(waste), MSG_DONTWAIT) <= 0)
 				break;
 		}
@@ -732,7 +612,7 @@ void rdv_close(struct rendezvous *r)
 		struct link *l = &r->links[i];
 
 		if (l->fd >= 0 && !r->failed)
-			send_frame(l, FRAME_BYE, NULL, 0, now_ns() + 1000000000);
+			link_send(l, FRAME_BYE, NULL, 0, link_now_ns() + 1000000000);
 	}
 	rdv_free(r);
 }

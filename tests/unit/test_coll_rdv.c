@@ -297,6 +297,8 @@ static int abort_or_wait(struct rendezvous *rdv, int rank)
 {
 	char byte = 0, all[RANKS];
 
+	if (rdv_allgather(rdv, &byte, 1, all, NULL, NULL)) /* everybody is there */
+		return 9;
 	if (rank == 1) {
 		rdv_abort(rdv, "rank 1 gave up: out of paper");
 		rdv_close(rdv);
