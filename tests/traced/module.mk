@@ -59,3 +59,8 @@ endif
 # start.sh
 TEST_PROGRAMS += exec_cost
 exec_cost_SRCS := tests/traced/start/exec_cost.c
+
+# processes.sh
+TEST_PROGRAMS += traced_threads
+traced_threads_SRCS := tests/traced/sanitize/threads.c
+traced_threads_LDLIBS := -ldl
