@@ -7,3 +7,18 @@ test_cuda_rules_LDLIBS := $(call pkg_libs,cmocka)
 endif
 BENCHES += bench_cuda
 bench_cuda_SRCS := tests/bench/bench_cuda.c
+
+# tests/traced/cuda_*.sh
+FAKECUDA := $(O)/tests/fakecuda/libcuda.so.1
+TEST_PROGRAMS += cuda_calls cuda_calls_dlsym cuda_calls_lookup cuda_no_driver
+cuda_calls_SRCS := tests/traced/cuda_calls.c
+cuda_calls_DEPS := $(FAKECUDA)
+cuda_calls_LDLIBS := $(FAKECUDA)
+cuda_calls_dlsym_SRCS := tests/traced/cuda_calls.c
+cuda_calls_dlsym_CFLAGS := -DCUDA_BY=BY_DLSYM
+cuda_calls_dlsym_LDLIBS := -ldl
+cuda_calls_lookup_SRCS := tests/traced/cuda_calls.c
+cuda_calls_lookup_CFLAGS := -DCUDA_BY=BY_LOOKUP
+cuda_calls_lookup_LDLIBS := -ldl
+cuda_no_driver_SRCS := tests/traced/cuda_no_driver.c
+cuda_no_driver_LDLIBS := -ldl
