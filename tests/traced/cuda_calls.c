@@ -95,7 +95,7 @@ static int find_all(void)
 	look_up = (__typeof__(look_up))dlsym(driver, "cuGetProcAddress_v2");
 #define BY_NAME(symbol, base, flags) found.symbol = (__typeof__(symbol) *)dlsym(driver, #symbol);
 #define BY_ADDRESS(symbol, base, flags)                                                            \
-	if (!look_up || look_up(#base, (void **)&found.symbol, 13000, flags, &outcome) || outcome) \
+	if (!look_up || look_up(#base, (void **)&found.symbol, 12000, flags, &outcome) || outcome) \
 		return 1;
 	if (CUDA_BY == BY_DLSYM) {
 		CALLS(BY_NAME)
