@@ -64,3 +64,7 @@ exec_cost_SRCS := tests/traced/start/exec_cost.c
 TEST_PROGRAMS += traced_threads
 traced_threads_SRCS := tests/traced/sanitize/threads.c
 traced_threads_LDLIBS := -ldl
+
+# python.sh (and stackprobe.so above)
+TEST_SHARED += python_version.so
+python_version.so_SRCS := tests/traced/python/version.c

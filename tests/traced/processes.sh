@@ -54,7 +54,7 @@ build_with() { # NAME FLAGS
 	# shellcheck disable=SC2086 # several flags
 	${CC:-cc} -g -O1 $2 -I"$source" -o "$1" "$source/tests/traced/sanitize/threads.c" -pthread -ldl 2>log
 }
-export ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0
+export ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0
 if build_with asan "-fsanitize=address"; then
 	asan=$(ldd ./asan | sed -n 's/.*libasan.*=> \([^ ]*\).*/\1/p')
 	[ -z "$asan" ] || run asan-shared-before "$asan $lib" ./asan
