@@ -10,11 +10,17 @@ EXPORTERS_LDLIBS := $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) $(call pkg_libs,z
 ifeq ($(HAVE_CMOCKA),1)
 EXPORTERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_model*.c tests/unit/test_perfetto*.c tests/unit/test_chrome*.c))
 UNIT_TESTS += $(EXPORTERS_TESTS)
-$(foreach t,$(EXPORTERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c) \
-	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka)) \
+$(foreach t,$(EXPORTERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c \
+		tests/unit/export_check.c tests/perfetto/dump.c) \
+	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka) -DWAYLAY_SOURCE='"$(CURDIR)"') \
 	$(eval $(t)_LIBS := $(EXPORTERS_LIBS)) \
 	$(eval $(t)_LDLIBS := $(EXPORTERS_LDLIBS) $(call pkg_libs,cmocka)))
 endif
+
+TEST_PROGRAMS += dump_trace
+dump_trace_SRCS := tests/perfetto/dump_trace.c tests/perfetto/dump.c
+dump_trace_LIBS := $(EXPORTERS_LIBS)
+dump_trace_LDLIBS := $(EXPORTERS_LDLIBS)
 
 BENCHES += $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_export.c))
 bench_export_SRCS := tests/bench/bench_export.c

@@ -19,6 +19,7 @@ struct thread_export {
 	const struct model_process *process;
 	unsigned thread;
 	uint64_t synchronizations; /* track, 0 while it has not been declared */
+	int64_t instant_ns; /* of the newest event told, if that was an instant, else INT64_MIN */
 	const char *inflight_api;
 	uint32_t inflight_stack;
 };
@@ -136,6 +137,7 @@ static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool 
 
 	if (!cache)
 		return;
+	export->instant_ns = INT64_MIN;
 	if (!continued)
 		stack = intern_stack(trace, stack_of(export, cache, item));
 	packet = sequence_packet(trace, ts);
@@ -177,6 +179,7 @@ static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t
 	(void)piece_begin;
 	if (!cache)
 		return;
+	export->instant_ns = INT64_MIN;
 	put_end(export->trace, ts, 0, open);
 	if (is_wait(cache, item))
 		put_end(export->trace, ts, export->synchronizations, false);
@@ -187,20 +190,28 @@ static void on_instant(void *user, const struct nest_item *item)
 	struct thread_export *export = user;
 	struct trace *trace = export->trace;
 	const struct type_cache *cache = type_of(trace, item->event.type);
+	int64_t ts = item->event.begin_ns;
+	/* Perfetto nests an instant in another of the same time, and drops what is 512 deep: a batch
+	 * of completions is told as slices of no length where it would. */
+	bool pair = export->instant_ns == ts;
 	uint32_t stack;
 	uint8_t *packet, *event;
 
 	if (!cache)
 		return;
+	export->instant_ns = pair ? INT64_MIN : ts;
 	stack = intern_stack(trace, stack_of(export, cache, item));
-	packet = sequence_packet(trace, item->event.begin_ns);
-	event = open_event(trace, INSTANT, 0, name_of(export, cache, item), cache->category);
+	packet = sequence_packet(trace, ts);
+	event = open_event(trace, pair ? SLICE_BEGIN : INSTANT, 0, name_of(export, cache, item),
+			   cache->category);
 	args_event(trace, cache, &item->event);
 	put_flow(export, item);
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
 	packet_end(trace, packet);
+	if (pair)
+		put_end(trace, ts, 0, false);
 }
 
 static const struct nest_ops nest_callbacks = {on_begin, on_end, on_instant};
@@ -296,6 +307,7 @@ int export_threads(struct trace *trace, unsigned index, bool *merged)
 	for (unsigned thread = 0; thread < process->thread_count && !error; thread++) {
 		export.thread = thread;
 		export.synchronizations = 0;
+		export.instant_ns = INT64_MIN;
 		describe_thread(trace, process, thread);
 		sequence_begin(trace, index, first_ns, uuid_thread(process, thread));
 		error = report_progress(trace, &export);

@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What Perfetto's own trace processor makes of a trace.
+
+  check_processor.py TRACE_PROCESSOR_SHELL TRACE
+
+No import error or data-loss statistic may be above zero, nor the listed ones of less severity, and its
+tables must hold exactly the slices, parents, instants, counter values and flows that check_trace.py's
+replay finds. Exits 0 or 1; 77 without protobuf.
+"""
+import csv
+import io
+import os
+import subprocess
+import sys
+from collections import Counter
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import check_trace
+
+INFO = ('track_event_parser_errors', 'track_event_tokenizer_errors', 'track_hierarchy_missing_uuid',
+        'tokenizer_skipped_packets', 'interned_data_tokenizer_errors', 'flow_step_without_start',
+        'flow_end_without_start', 'graphics_frame_event_parser_errors')
+
+
+def query(shell, trace, sql):
+    done = subprocess.run([shell, 'query', trace, sql], check=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL)
+    return list(csv.reader(io.StringIO(done.stdout.decode())))[1:]
+
+
+def main():
+    shell, path = sys.argv[1:]
+    wrong = query(shell, path, "SELECT name, severity, value FROM stats WHERE value > 0 AND "
+                  "(severity != 'info' OR name IN (%s))" % ','.join("'%s'" % name for name in INFO))
+    if wrong:
+        print('check_processor: %s: statistics %s' % (path, wrong))
+        return 1
+    replay = check_trace.Replay(check_trace.Trace(check_trace.load_schema(), path))
+    wanted = Counter()
+    for items in list(replay.slices.values()) + list(replay.instants.values()):
+        for item in items:
+            parent = item.parent.key() if item.parent else ('', 0, 0)
+            wanted[item.key() + (item.depth,) + parent] += 1
+    rows = query(shell, path, 'SELECT s.name, s.ts, s.dur, s.depth, IFNULL(p.name, ""), '
+                 'IFNULL(p.ts, 0), IFNULL(p.dur, 0) FROM slice s LEFT JOIN slice p '
+                 'ON s.parent_id = p.id')
+    got = Counter((name, int(ts), int(dur), int(depth), parent, int(parent_ts), int(parent_dur))
+                  for name, ts, dur, depth, parent, parent_ts, parent_dur in rows)
+    try:
+        check_trace.compare('slices', got.elements(), wanted.elements())
+    except check_trace.Wrong as error:
+        print('check_processor: %s: %s' % (path, error))
+        return 1
+    counters = int(query(shell, path, 'SELECT COUNT(*) FROM counter')[0][0])
+    flows = int(query(shell, path, 'SELECT COUNT(*) FROM flow')[0][0])
+    arrows = sum(len(ends) - 1 for ends in replay.flow_ends.values())
+    stacks = int(query(shell, path, 'SELECT COUNT(*) FROM __intrinsic_track_event_callstacks')[0][0])
+    framed = sum(item.frames is not None for items in
+                 list(replay.slices.values()) + list(replay.instants.values()) for item in items)
+    if (counters, flows, stacks) != (replay.totals()[2], arrows, framed):
+        print('check_processor: %s: counters, flows, stacks: %s, not %s' %
+              (path, (counters, flows, stacks), (replay.totals()[2], arrows, framed)))
+        return 1
+    print('check_processor: %d slices and instants, %d counter values, %d flows, %d stacks' %
+          (len(rows), counters, flows, stacks))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,793 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Strict check of a Perfetto trace.
+
+  check_trace.py TRACE [DUMP]
+
+Decodes TRACE with protoc's classes for waylay_trace.proto and applies every rule whose breach would
+raise an import error or lose data in Perfetto, then replays the slices. With DUMP (made by dump_trace
+from the recordings) it compares every slice, instant, synchronization, transfer and registration with
+the recording's own records: name, begin, duration, parent, track.
+
+Prints one line of counts and exits 0, or prints what is wrong and exits 1; 77 without protobuf.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections import Counter, defaultdict
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REALTIME, MONOTONIC, BOOTTIME = 1, 3, 6
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+CLEARED, NEEDED = 1, 2
+DEPTH_MAX = 512
+WAITS = 1
+
+
+def load_schema():
+    """The classes that protoc makes of the schema."""
+    try:
+        import google.protobuf  # noqa: F401
+        with tempfile.TemporaryDirectory() as out:
+            subprocess.run(['protoc', '-I', HERE, '--python_out', out,
+                            os.path.join(HERE, 'waylay_trace.proto')], check=True)
+            sys.path.insert(0, out)
+            import waylay_trace_pb2
+            return waylay_trace_pb2
+    except (ImportError, FileNotFoundError) as error:
+        print('check_trace: skipped: needs protoc and the python3 protobuf module (%s)' % error)
+        sys.exit(77)
+
+
+class Wrong(Exception):
+    pass
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        if at >= len(data):
+            raise Wrong('a number is cut off at byte %d' % at)
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise Wrong('a number of more than ten bytes at byte %d' % at)
+
+
+class Wire:
+    """Every field on the wire is one of the schema's, with the wire type that its type has unpacked."""
+
+    def __init__(self, schema):
+        self.tables = {}
+        for descriptor in schema.DESCRIPTOR.message_types_by_name.values():
+            table = {}
+            for field in descriptor.fields:
+                if field.type in (field.TYPE_FIXED64, field.TYPE_DOUBLE):
+                    wire = 1
+                elif field.type in (field.TYPE_STRING, field.TYPE_BYTES, field.TYPE_MESSAGE):
+                    wire = 2
+                else:
+                    wire = 0
+                nested = field.message_type.name if field.type == field.TYPE_MESSAGE else None
+                table[field.number] = (wire, nested, field.name)
+            self.tables[descriptor.name] = table
+
+    def check(self, name, data):
+        table, at = self.tables[name], 0
+        while at < len(data):
+            key, at = varint(data, at)
+            entry = table.get(key >> 3)
+            if entry is None:
+                raise Wrong('%s has an unknown field %d' % (name, key >> 3))
+            wire, nested, field = entry
+            if key & 7 != wire:
+                raise Wrong('%s.%s has wire type %d, not %d' % (name, field, key & 7, wire))
+            if wire == 0:
+                _, at = varint(data, at)
+            elif wire == 1:
+                at += 8
+            else:
+                length, at = varint(data, at)
+                if nested:
+                    self.check(nested, data[at:at + length])
+                at += length
+            if at > len(data):
+                raise Wrong('%s.%s reaches past the end' % (name, field))
+
+
+def packets_of(data, where):
+    """The byte strings of the packets of a file or of a run of compressed packets."""
+    at = 0
+    while at < len(data):
+        if data[at] != 0x0a:
+            raise Wrong('%s: byte %d is not the begin of a packet' % (where, at))
+        length, begin = varint(data, at + 1)
+        if begin + length > len(data):
+            raise Wrong('%s: the packet at byte %d is cut off' % (where, at))
+        yield data[begin:begin + length]
+        at = begin + length
+
+
+class Sequence:
+    SPACES = ('event_categories', 'event_names', 'debug_annotation_names', 'function_names', 'frames',
+              'callstacks', 'build_ids', 'mapping_paths', 'source_paths', 'mappings',
+              'debug_annotation_string_values')
+
+    def __init__(self):
+        self.cleared = False
+        self.clock = None       # default clock id
+        self.track = None       # default track
+        self.clocks = {}        # scoped clock id -> [last value, multiplier]
+        self.interned = {space: {} for space in self.SPACES}
+
+
+class Trace:
+    """The trace as Perfetto would see it, rule by rule."""
+
+    def __init__(self, schema, path):
+        self.schema = schema
+        self.sequences = defaultdict(Sequence)
+        self.primary = None
+        self.global_clocks = set()
+        self.tracks = {}        # uuid -> descriptor
+        self.processes = {}     # pid -> uuid
+        self.threads = {}       # (pid, tid) -> uuid
+        self.tids = {}
+        self.events = []        # (ts, order, track, event, sequence)
+        self.counters_described = set()
+        self.attributes = {}
+        self.count = 0
+        with open(path, 'rb') as file:
+            self.data = file.read()
+        if not self.data:
+            raise Wrong('the file is empty')
+        self.wire = Wire(schema)
+        self.read(self.data, 'file')
+        self.check_tracks()
+
+    def read(self, data, where):
+        for raw in packets_of(data, where):
+            packet = self.schema.TracePacket.FromString(raw)
+            if packet.WhichOneof('data') == 'compressed_packets':
+                self.read(zlib.decompress(packet.compressed_packets), 'compressed packets')
+                continue
+            self.wire.check('TracePacket', raw)
+            try:
+                self.packet(packet)
+            except Wrong as error:
+                raise Wrong('packet %d: %s' % (self.count, error)) from None
+            self.count += 1
+
+    def packet(self, packet):
+        kind = packet.WhichOneof('data')
+        sequence = None
+        if self.count == 0:
+            self.first(packet)
+        if packet.trusted_packet_sequence_id:
+            sequence = self.sequences[packet.trusted_packet_sequence_id]
+        elif packet.HasField('trusted_packet_sequence_id'):
+            raise Wrong('sequence id 0')
+        for field in ('interned_data', 'trace_packet_defaults', 'sequence_flags'):
+            if packet.HasField(field) and sequence is None:
+                raise Wrong('%s without a sequence id' % field)
+        if packet.sequence_flags & CLEARED:
+            new = Sequence()
+            new.cleared = True
+            sequence.__dict__.update(new.__dict__)
+        if packet.sequence_flags & NEEDED and not sequence.cleared:
+            raise Wrong('needs incremental state that was never set up')
+        if packet.HasField('trace_packet_defaults'):
+            self.defaults(sequence, packet.trace_packet_defaults)
+        if packet.HasField('interned_data'):
+            self.intern(sequence, packet.interned_data)
+        if kind == 'clock_snapshot':
+            self.snapshot(packet, sequence)
+        elif kind == 'track_descriptor':
+            self.descriptor(packet.track_descriptor)
+        elif kind == 'trace_attributes':
+            for attribute in packet.trace_attributes.attribute:
+                if not attribute.key or not attribute.WhichOneof('value'):
+                    raise Wrong('an attribute without key or value')
+                if attribute.key in self.attributes:
+                    raise Wrong('attribute %s twice' % attribute.key)
+                self.attributes[attribute.key] = getattr(attribute, attribute.WhichOneof('value'))
+        elif kind == 'track_event':
+            self.event(packet, sequence)
+
+    @staticmethod
+    def first(packet):
+        if packet.WhichOneof('data') != 'clock_snapshot':
+            raise Wrong('the first packet is not a clock snapshot')
+        ids = {clock.clock_id for clock in packet.clock_snapshot.clocks}
+        if not {REALTIME, MONOTONIC, BOOTTIME} <= ids:
+            raise Wrong('the first snapshot lacks REALTIME, MONOTONIC or BOOTTIME')
+        if packet.clock_snapshot.primary_trace_clock != BOOTTIME:
+            raise Wrong('the primary clock is not BOOTTIME')
+
+    @staticmethod
+    def defaults(sequence, defaults):
+        if not sequence.cleared:
+            raise Wrong('defaults before the state was cleared')
+        if defaults.HasField('timestamp_clock_id'):
+            sequence.clock = defaults.timestamp_clock_id
+        if defaults.track_event_defaults.HasField('track_uuid'):
+            sequence.track = defaults.track_event_defaults.track_uuid
+
+    def snapshot(self, packet, sequence):
+        seen = set()
+        snapshot = packet.clock_snapshot
+        if self.primary is None:
+            self.primary = snapshot.primary_trace_clock
+        if snapshot.primary_trace_clock != self.primary:
+            raise Wrong('a snapshot without the same primary clock')
+        for clock in snapshot.clocks:
+            if clock.clock_id in seen:
+                raise Wrong('clock %d twice in a snapshot' % clock.clock_id)
+            seen.add(clock.clock_id)
+            if clock.timestamp >> 63:
+                raise Wrong('clock %d is negative' % clock.clock_id)
+            if 64 <= clock.clock_id < 128:
+                if sequence is None:
+                    raise Wrong('a sequence clock without a sequence')
+                if not clock.is_incremental:
+                    raise Wrong('clock %d is not incremental' % clock.clock_id)
+                sequence.clocks[clock.clock_id] = [clock.timestamp, clock.unit_multiplier_ns or 1]
+            elif clock.is_incremental:
+                raise Wrong('clock %d cannot be incremental' % clock.clock_id)
+            else:
+                self.global_clocks.add(clock.clock_id)
+        if BOOTTIME not in seen:
+            raise Wrong('a snapshot without BOOTTIME: its clocks relate to nothing')
+
+    def intern(self, sequence, data):
+        if not sequence.cleared:
+            raise Wrong('interned data before the state was cleared')
+        for space in Sequence.SPACES:
+            known = sequence.interned[space]
+            for entry in getattr(data, space):
+                if not entry.iid:
+                    raise Wrong('iid 0 in %s' % space)
+                if entry.iid in known:
+                    raise Wrong('iid %d of %s defined twice' % (entry.iid, space))
+                known[entry.iid] = entry
+        used = sequence.interned
+        for frame in data.frames:
+            self.need(used, 'function_names', frame.function_name_id)
+            if frame.source_path_iid:
+                self.need(used, 'source_paths', frame.source_path_iid)
+            if frame.mapping_id:
+                self.need(used, 'mappings', frame.mapping_id)
+                if not frame.HasField('rel_pc'):
+                    raise Wrong('a frame with a mapping but no address')
+        for mapping in data.mappings:
+            for path in mapping.path_string_ids:
+                self.need(used, 'mapping_paths', path)
+            if mapping.build_id:
+                self.need(used, 'build_ids', mapping.build_id)
+        for stack in data.callstacks:
+            if not stack.frame_ids:
+                raise Wrong('an empty call stack')
+            for frame in stack.frame_ids:
+                self.need(used, 'frames', frame)
+        for space in ('event_names', 'event_categories', 'debug_annotation_names', 'function_names'):
+            for entry in getattr(data, space):
+                if not entry.str:
+                    raise Wrong('an empty text in %s' % space)
+
+    @staticmethod
+    def need(interned, space, iid):
+        if iid not in interned[space]:
+            raise Wrong('iid %d of %s is not defined' % (iid, space))
+        return interned[space][iid]
+
+    def time(self, packet, sequence):
+        clock = packet.timestamp_clock_id or sequence.clock or self.primary
+        if not packet.HasField('timestamp'):
+            raise Wrong('an event without a timestamp')
+        if 64 <= clock < 128:
+            if clock not in sequence.clocks:
+                raise Wrong('clock %d is in no snapshot of the sequence' % clock)
+            state = sequence.clocks[clock]
+            state[0] += packet.timestamp * state[1]
+            ts = state[0]
+        else:
+            if clock not in self.global_clocks:
+                raise Wrong('clock %d is in no snapshot' % clock)
+            if clock != self.primary:
+                raise Wrong('clock %d is not the primary one' % clock)
+            ts = packet.timestamp
+        if ts >> 63:
+            raise Wrong('a negative time')
+        return ts
+
+    def event(self, packet, sequence):
+        event = packet.track_event
+        if sequence is None:
+            raise Wrong('a track event without a sequence id')
+        if not sequence.cleared:
+            raise Wrong('a track event before the state was cleared')
+        ts = self.time(packet, sequence)
+        track = event.track_uuid or sequence.track
+        if not track:
+            raise Wrong('a track event without a track')
+        used = sequence.interned
+        if event.type in (BEGIN, INSTANT):
+            self.need(used, 'event_names', event.name_iid)
+            if not event.category_iids:
+                raise Wrong('an event without a category')
+        elif event.type == END:
+            if event.name_iid or event.category_iids:
+                raise Wrong('an end with a name')
+        elif event.type == COUNTER:
+            if track not in self.counters_described:
+                raise Wrong('a counter value before its descriptor')
+            if not event.HasField('counter_value'):
+                raise Wrong('a counter event without a value')
+        else:
+            raise Wrong('an event of type %d' % event.type)
+        if event.type != COUNTER and event.HasField('counter_value'):
+            raise Wrong('a value on an event that is no counter')
+        for iid in event.category_iids:
+            self.need(used, 'event_categories', iid)
+        for annotation in event.debug_annotations:
+            self.need(used, 'debug_annotation_names', annotation.name_iid)
+            if not annotation.WhichOneof('value'):
+                raise Wrong('an annotation without a value')
+            if annotation.string_value_iid:
+                self.need(used, 'debug_annotation_string_values', annotation.string_value_iid)
+        if event.callstack_iid:
+            if event.type == COUNTER:
+                raise Wrong('a call stack on a counter')
+            self.need(used, 'callstacks', event.callstack_iid)
+        for flow in event.flow_ids:
+            if not flow:
+                raise Wrong('flow id 0')
+        self.events.append((ts, len(self.events), track, event, used))
+
+    def descriptor(self, descriptor):
+        uuid = descriptor.uuid
+        if not descriptor.HasField('uuid'):
+            raise Wrong('a track without a uuid')
+        if uuid == 0:
+            if descriptor.HasField('process') or descriptor.HasField('thread') or descriptor.name:
+                raise Wrong('track 0 is no track')
+            return
+        if uuid in self.tracks:
+            raise Wrong('track %#x described twice' % uuid)
+        if descriptor.HasField('process') and descriptor.HasField('thread'):
+            raise Wrong('a track that is process and thread')
+        if descriptor.HasField('process'):
+            pid = descriptor.process.pid
+            if pid <= 0:
+                raise Wrong('pid %d' % pid)
+            if pid in self.processes:
+                raise Wrong('pid %d described twice' % pid)
+            self.processes[pid] = uuid
+        if descriptor.HasField('thread'):
+            pid, tid = descriptor.thread.pid, descriptor.thread.tid
+            if pid <= 0 or tid <= 0:
+                raise Wrong('pid %d, tid %d' % (pid, tid))
+            if tid in self.tids:
+                raise Wrong('tid %d described twice' % tid)
+            if pid not in self.processes:
+                raise Wrong('a thread of a process that is not described')
+            self.tids[tid] = uuid
+            self.threads[(pid, tid)] = uuid
+        if descriptor.HasField('counter'):
+            self.counters_described.add(uuid)
+        self.tracks[uuid] = descriptor
+
+    def check_tracks(self):
+        for uuid, descriptor in self.tracks.items():
+            seen, at = {uuid}, descriptor
+            while at.parent_uuid:
+                if at.parent_uuid not in self.tracks:
+                    raise Wrong('track %#x: parent %#x is not described' % (uuid, at.parent_uuid))
+                if at.parent_uuid in seen:
+                    raise Wrong('track %#x is its own ancestor' % uuid)
+                seen.add(at.parent_uuid)
+                if len(seen) > 100:
+                    raise Wrong('track %#x has over 100 ancestors' % uuid)
+                at = self.tracks[at.parent_uuid]
+        for _, order, track, event, _ in self.events:
+            if track not in self.tracks:
+                raise Wrong('event %d is on track %#x, which is not described' % (order, track))
+            if (event.type == COUNTER) != (track in self.counters_described):
+                raise Wrong('event %d: counters and slices on one track' % order)
+
+
+def annotations(event, interned):
+    found = {}
+    for annotation in event.debug_annotations:
+        name = interned['debug_annotation_names'][annotation.name_iid].str.decode()
+        kind = annotation.WhichOneof('value')
+        value = getattr(annotation, kind)
+        if kind == 'string_value_iid':
+            value = interned['debug_annotation_string_values'][value].str.decode()
+        if name in found:
+            raise Wrong('argument %s twice on an event' % name)
+        found[name] = value
+    return found
+
+
+def frames_of(event, interned):
+    if not event.callstack_iid:
+        return None
+    frames = []
+    for iid in interned['callstacks'][event.callstack_iid].frame_ids:
+        frame = interned['frames'][iid]
+        source = interned['source_paths'][frame.source_path_iid].str.decode() \
+            if frame.source_path_iid else ''
+        frames.append((interned['function_names'][frame.function_name_id].str.decode(), source,
+                       frame.line_number))
+    return frames
+
+
+class Slice:
+    __slots__ = ('name', 'category', 'begin', 'end', 'parent', 'depth', 'track', 'args', 'flows',
+                 'frames', 'instant')
+
+    def key(self):
+        return (self.name, self.begin, self.end - self.begin)
+
+
+class Replay:
+    """Slices as Perfetto builds them: events by time, those of one time in file order."""
+
+    def __init__(self, trace):
+        self.slices = defaultdict(list)     # track -> slices in order of begin
+        self.instants = defaultdict(list)
+        self.counters = defaultdict(list)   # track -> (ts, value)
+        self.flow_ends = defaultdict(list)
+        stacks = defaultdict(list)
+        last_instant = {}
+        for ts, _, track, event, interned in sorted(trace.events, key=lambda item: item[:2]):
+            stack = stacks[track]
+            if event.type == COUNTER:
+                self.counters[track].append((ts, event.counter_value))
+                continue
+            if event.type == INSTANT and last_instant.get(track) == ts:
+                raise Wrong('two instants at %d on track %#x would nest' % (ts, track))
+            last_instant[track] = ts if event.type == INSTANT else None
+            if event.type == END:
+                if not stack:
+                    raise Wrong('an end without a begin at %d on track %#x' % (ts, track))
+                ended = stack.pop()
+                ended.end = ts
+                ended.args.update(annotations(event, interned))
+                continue
+            made = Slice()
+            made.name = interned['event_names'][event.name_iid].str.decode()
+            made.category = interned['event_categories'][event.category_iids[0]].str.decode()
+            made.begin = ts
+            made.end = ts
+            made.parent = stack[-1] if stack else None
+            made.depth = len(stack)
+            made.track = track
+            made.args = annotations(event, interned)
+            made.flows = list(event.flow_ids)
+            made.frames = frames_of(event, interned)
+            made.instant = event.type == INSTANT
+            for flow in made.flows:
+                self.flow_ends[flow].append(made)
+            if event.type == INSTANT:
+                self.instants[track].append(made)
+                continue
+            stack.append(made)
+            if len(stack) >= DEPTH_MAX:
+                raise Wrong('slices nest %d deep on track %#x' % (len(stack), track))
+            self.slices[track].append(made)
+        for track, stack in stacks.items():
+            if stack:
+                raise Wrong('%s on track %#x never ends' % (stack[-1].name, track))
+
+    def totals(self):
+        return (sum(map(len, self.slices.values())), sum(map(len, self.instants.values())),
+                sum(map(len, self.counters.values())))
+
+
+# --- against the recording ------------------------------------------------------------------------
+
+
+class Record:
+    def __init__(self, line):
+        self.__dict__.update(line)
+        self.parent = None
+        self.depth = 0
+
+    def key(self):
+        return (self.name, self.begin, self.end - self.begin)
+
+
+def holds(outer, inner):
+    """Whether a call recorded later is around one recorded earlier."""
+    if inner.begin != outer.begin:
+        return inner.begin > outer.begin
+    return inner.form == 'call' and (inner.end > inner.begin or inner.inside)
+
+
+def expect_thread(records, end):
+    """Parents of calls and ranges, found backwards: in reverse order of end, parents come first.
+
+    Returns slices, instants, and whether any range was cut by a call or by another range."""
+    slices, instants, stack, cut = [], [], [], False
+    pairs, open_ranges = {}, defaultdict(list)
+    for index, record in enumerate(records):
+        if record.form == 'begin':
+            open_ranges[record.domain].append(index)
+        elif record.form == 'end' and open_ranges[record.domain]:
+            pairs[index] = open_ranges[record.domain].pop()
+    left = sorted(index for indexes in open_ranges.values() for index in indexes)
+    ranges = {}
+    for begin, until, open_at_end in [(pairs[i], i, False) for i in pairs] + \
+            [(i, len(records), True) for i in left]:
+        made = records[begin]
+        made.end = end if open_at_end else records[until].begin
+        made.open_at_end = open_at_end
+        ranges[until] = ranges.get(until, []) + [made]
+        slices.append(made)
+
+    def settle(record):
+        while stack and stack[-1].form == 'call' and not holds(stack[-1], record):
+            stack.pop()
+        record.parent = stack[-1] if stack else None
+        record.depth = len(stack)
+
+    def open_range(made):
+        settle(Record({'name': '', 'begin': made.end, 'end': made.end, 'form': 'end'}))
+        made.parent = stack[-1] if stack else None
+        made.depth = len(stack)
+        stack.append(made)
+
+    for made in ranges.get(len(records), []):
+        stack.append(made)
+        made.parent = stack[-2] if len(stack) > 1 else None
+        made.depth = len(stack) - 1
+    for index in range(len(records) - 1, -1, -1):
+        record = records[index]
+        if record.form == 'call':
+            settle(record)
+            stack.append(record)
+            slices.append(record)
+        elif record.form == 'begin':
+            while stack and stack[-1].form == 'call' and not holds(stack[-1], record):
+                stack.pop()
+            if record in stack:
+                crossed = [item for item in stack if item.form == 'call' and
+                           not holds(item, record)]
+                cut |= stack[-1] is not record or bool(crossed)
+                stack = [item for item in stack if item is not record and item not in crossed]
+        elif record.form == 'end':
+            for made in ranges.get(index, []):
+                open_range(made)
+        else:
+            instants.append(record)
+    return slices, instants, cut
+
+
+def join_pieces(slices):
+    """A range told in pieces, as one; parents of such threads are not compared."""
+    joined, last = [], {}
+    for item in sorted(slices, key=lambda item: item.begin):
+        if item.args.get('continued'):
+            whole = last[item.name]
+            whole.end = max(whole.end, item.end)
+            whole.args.update(item.args)
+        else:
+            last[item.name] = item
+            joined.append(item)
+    return joined
+
+
+def compare(what, got, wanted):
+    got, wanted = Counter(got), Counter(wanted)
+    if got == wanted:
+        return
+    extra, missing = list((got - wanted).items())[:3], list((wanted - got).items())[:3]
+    raise Wrong('%s differ: in the trace only %s; in the recording only %s' % (what, extra, missing))
+
+
+def parent_key(item):
+    return item.parent.key() if item.parent else None
+
+
+class Against:
+    def __init__(self, trace, replay, path):
+        self.trace, self.replay = trace, replay
+        self.lines = defaultdict(list)
+        with open(path, encoding='utf-8', errors='replace') as file:
+            for text in file:
+                line = json.loads(text)
+                self.lines[line['kind']].append(line)
+        self.pieces = 0
+        self.records = 0
+        self.transfers = 0
+
+    def run(self):
+        processes = {line['pid']: line for line in self.lines['process']}
+        if set(processes) != set(self.trace.processes):
+            raise Wrong('processes %s, recorded %s' % (sorted(self.trace.processes),
+                                                       sorted(processes)))
+        threads = {(line['pid'], line['tid']): line for line in self.lines['thread']}
+        if set(threads) != set(self.trace.threads):
+            raise Wrong('threads %s, recorded %s' % (sorted(self.trace.threads), sorted(threads)))
+        by_thread = defaultdict(list)
+        for line in self.lines['record']:
+            by_thread[(line['pid'], line['tid'])].append(Record(line))
+            self.records += 1
+        used = set()
+        for key, line in threads.items():
+            uuid = self.trace.threads[key]
+            used.add(uuid)
+            self.thread(key, uuid, by_thread[key], processes[key[0]])
+        for pid in processes:
+            self.process(pid, [record for key, records in by_thread.items() if key[0] == pid
+                               for record in records], used)
+        rest = [track for track in self.replay.slices if track not in used]
+        if rest:
+            raise Wrong('slices on a track of no known meaning: %s' %
+                        self.trace.tracks[rest[0]].name)
+
+    def slices_and_instants(self, uuid, wanted):
+        """Instants of one time are told as slices of no length, all but every other one."""
+        slices, instants = [], list(self.replay.instants[uuid])
+        missing = Counter((item.name, item.begin) for item in wanted)
+        missing.subtract((item.name, item.begin) for item in instants)
+        for item in self.replay.slices[uuid]:
+            if item.begin == item.end and missing[(item.name, item.begin)] > 0:
+                missing[(item.name, item.begin)] -= 1
+                item.instant = True
+                instants.append(item)
+            else:
+                slices.append(item)
+        return slices, instants
+
+    def thread(self, key, uuid, records, process):
+        end = max([process['end']] + [record.end for record in records])
+        slices, instants, cut = expect_thread(records, end)
+        got, points = self.slices_and_instants(uuid, instants)
+        whole = join_pieces(got)
+        self.pieces += len(got) - len(whole)
+        if not cut and len(got) != len(whole):
+            raise Wrong('thread %s: ranges in pieces without need' % (key,))
+        where = 'slices of thread %s' % (key,)
+        if cut:
+            compare(where, [item.name for item in whole], [item.name for item in slices])
+            calls = {record.key() for record in slices if record.form == 'call'}
+            missing = calls - {item.key() for item in whole}
+            if missing:
+                raise Wrong('%s: call missing %s' % (where, list(missing)[0]))
+        else:
+            compare(where, [(item.key(), item.depth, parent_key(item), item.category)
+                            for item in whole],
+                    [(item.key(), item.depth, parent_key(item), item.category)
+                     for item in slices])
+        compare('instants of thread %s' % (key,),
+                [(item.name, item.begin, item.category) for item in points],
+                [(item.name, item.begin, item.category) for item in instants])
+        got, wanted = whole + points, slices + instants
+        self.arguments(key, got, wanted, cut)
+        self.stacks(key, got, wanted, cut)
+
+    @staticmethod
+    def arguments(key, got, wanted, cut):
+        extra = {'continued', 'open_at_end'}
+        keep = 1 if cut else 3
+        compare('arguments of thread %s' % (key,),
+                [(item.key()[:keep], tuple(sorted((name, value) for name, value in item.args.items()
+                                           if name not in extra))) for item in got],
+                [(item.key()[:keep], tuple(sorted(item.args.items()))) for item in wanted])
+
+    @staticmethod
+    def stacks(key, got, wanted, cut):
+        keep = 1 if cut else 3
+        compare('call stacks of thread %s' % (key,),
+                [(item.key()[:keep], tuple(item.frames or ())) for item in got],
+                [(item.key()[:keep], tuple(tuple(frame) for frame in item.frames))
+                 for item in wanted])
+
+    def tracks_named(self, pid, test):
+        """Tracks below a process whose name passes."""
+        process, found = self.trace.processes[pid], []
+        for uuid, descriptor in self.trace.tracks.items():
+            at = descriptor
+            while at.parent_uuid:
+                if at.parent_uuid == process and test(descriptor.name):
+                    found.append(uuid)
+                    break
+                at = self.trace.tracks[at.parent_uuid]
+        return found
+
+    def flat(self, pid, test, used, what):
+        """All slices of such tracks, which must not nest."""
+        found = []
+        for uuid in self.tracks_named(pid, test):
+            used.add(uuid)
+            for item in self.replay.slices[uuid]:
+                if item.depth:
+                    raise Wrong('%s overlap on track %#x' % (what, uuid))
+                found.append(item)
+        return found
+
+    def process(self, pid, records, used):
+        waits = self.flat(pid, lambda name: name == 'Synchronizations', used, 'synchronizations')
+        compare('synchronizations of process %d' % pid, [item.key() for item in waits],
+                [record.key() for record in records if record.cls == WAITS])
+        self.transfers_of(pid, records,
+                          self.flat(pid, lambda name: name.startswith('Endpoint '), used,
+                                    'transfers'))
+        lives = self.flat(pid, lambda name: name == 'Memory registrations', used, 'registrations')
+        compare('registrations of process %d' % pid, [(item.name, item.begin) for item in lives],
+                [(record.name, record.begin) for record in records
+                 if record.type == 'ofi_mr_reg' and record.status >= 0])
+        ranges = self.flat(pid, lambda name: name.startswith('Ranges'), used, 'ranges')
+        compare('ranges across threads of process %d' % pid,
+                [(item.name, item.begin) for item in ranges],
+                [(record.name, record.begin) for record in records if record.type == 'nvtx_start'])
+        self.counters_of(pid)
+
+    def transfers_of(self, pid, records, transfers):
+        posts = [record for record in records if record.type == 'ofi_post' and record.status >= 0]
+        if len({id(item) for item in transfers}) < len(posts):
+            raise Wrong('process %d: %d posts but %d transfers' % (pid, len(posts),
+                                                                   len(transfers)))
+        for item in transfers:
+            ends = [end for flow in item.flows for end in self.replay.flow_ends[flow]
+                    if end is not item]
+            post = [end for end in ends if not end.instant and end.category == 'ofi_xfer' and
+                    end.track in self.trace.threads.values()]
+            if len(post) != 1 or post[0].key()[:2] != item.key()[:2]:
+                raise Wrong('transfer %s has no arrow from its post' % (item.key(),))
+            completion = [end for end in ends if end.instant]
+            finished = item.args['matched'].startswith('completion')
+            if finished != (len(completion) == 1):
+                raise Wrong('transfer %s: arrows to %d completions' % (item.key(),
+                                                                       len(completion)))
+            if finished and (completion[0].begin != item.end or
+                             completion[0].args['context'] != post[0].args['context']):
+                raise Wrong('transfer %s ends at another completion' % (item.key(),))
+            self.transfers += 1
+
+    def counters_of(self, pid):
+        for uuid in self.tracks_named(pid, lambda name: True):
+            if uuid not in self.trace.counters_described:
+                continue
+            for ts, value in self.replay.counters[uuid]:
+                if value < 0:
+                    raise Wrong('counter %s is %d at %d' % (self.trace.tracks[uuid].name, value,
+                                                            ts))
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        print(__doc__)
+        return 64
+    schema = load_schema()
+    try:
+        trace = Trace(schema, sys.argv[1])
+        replay = Replay(trace)
+        against = None
+        if len(sys.argv) == 3:
+            against = Against(trace, replay, sys.argv[2])
+            against.run()
+    except Wrong as error:
+        print('check_trace: %s: %s' % (sys.argv[1], error))
+        return 1
+    slices, instants, counters = replay.totals()
+    print('check_trace: %d packets, %d tracks, %d slices, %d instants, %d counter values, %d flows%s'
+          % (trace.count, len(trace.tracks), slices, instants, counters,
+             sum(len(ends) > 1 for ends in replay.flow_ends.values()),
+             '; equal to %d records, %d transfers, %d pieces' %
+             (against.records, against.transfers, against.pieces) if against else ''))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
