@@ -64,7 +64,7 @@
 	F(cuLaunchHostFunc, cuLaunchHostFunc, 0)                                                   \
 	F(cuStreamBeginCapture_v2, cuStreamBeginCapture, 0)                                        \
 	F(cuStreamEndCapture, cuStreamEndCapture, 0)                                               \
-	F(cuGraphInstantiateWithFlags, cuGraphInstantiate, 0)                                      \
+	F(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 0)                             \
 	F(cuGraphLaunch, cuGraphLaunch, 0)                                                         \
 	F(cuGraphExecDestroy, cuGraphExecDestroy, 0)                                               \
 	F(cuGraphDestroy, cuGraphDestroy, 0)

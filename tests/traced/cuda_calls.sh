@@ -59,5 +59,6 @@ done
 
 # Without a driver behind it an exported name answers as the toolkit's stub library does.
 unset LD_LIBRARY_PATH
+[ "$("$WAYLAY_BUILD/tests/cuda_no_driver")" = "no CUDA" ]
 LD_PRELOAD=$WAYLAY_BUILD/libwaylay.so WAYLAY_DIR=$PWD/none "$WAYLAY_BUILD/tests/cuda_no_driver"
 [ ! -e none ]

@@ -21,4 +21,3 @@ cuda_calls_lookup_SRCS := tests/traced/cuda_calls.c
 cuda_calls_lookup_CFLAGS := -DCUDA_BY=BY_LOOKUP
 cuda_calls_lookup_LDLIBS := -ldl
 cuda_no_driver_SRCS := tests/traced/cuda_no_driver.c
-cuda_no_driver_LDLIBS := -ldl
