@@ -9,3 +9,14 @@ libwaylay.so_LDFLAGS := -Wl,-soname,libwaylay.so -Wl,--no-undefined -Wl,-z,nodel
 	-Wl,--version-script=tracer/inject/libwaylay.map
 LIBS += libsettings
 libsettings_SRCS := tracer/inject/settings.c tracer/inject/ranks.c
+
+ifneq ($(HAVE_CMOCKA),)
+UNIT_TESTS += test_inject_settings test_inject_elf test_inject_pylines
+test_inject_pylines_SRCS := tests/unit/test_inject_pylines.c tracer/inject/pylines.c tracer/inject/pylayout.c
+test_inject_pylines_LDLIBS := -lcmocka
+test_inject_settings_SRCS := tests/unit/test_inject_settings.c
+test_inject_settings_LIBS := libsettings
+test_inject_settings_LDLIBS := -lcmocka
+test_inject_elf_SRCS := tests/unit/test_inject_elf.c tracer/inject/elf.c tracer/inject/memory.c
+test_inject_elf_LDLIBS := -lcmocka -ldl
+endif

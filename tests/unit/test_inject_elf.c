@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loaded objects by the link map: symbols as dlsym finds them, places, build-ids, unreadable memory.
+ */
+#include "tracer/inject/elf.h"
+#include "tracer/inject/memory.h"
+
+#include <dlfcn.h>
+#include <gnu/lib-names.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct link_map *object(const char *prefix)
+{
+	const struct link_map *map = wl_maps();
+
+	while (map && !wl_text_starts(wl_map_file(map), prefix))
+		map = map->l_next;
+	return map;
+}
+
+static void symbols_agree_with_dlsym(void **state)
+{
+	static const char *const names[] = {"malloc", "dlsym",          "dlvsym",
+					    "fopen",  "pthread_create", "environ",
+					    "getpid", "qsort",          "nothing_of_the_kind",
+					    ""};
+	const struct link_map *libc = object("libc.so");
+	void *handle = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+
+	(void)state;
+	assert_non_null(libc);
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert_ptr_equal(wl_map_symbol(libc, names[i], NULL), dlsym(handle, names[i]));
+}
+
+static void versions_agree_with_dlvsym(void **state)
+{
+	static const struct {
+		const char *name, *version;
+	} wanted[] = {
+		{"pthread_cond_init", "GLIBC_2.2.5"},
+		{"pthread_cond_init", "GLIBC_2.3.2"},
+		{"realpath", "GLIBC_2.2.5"},
+		{"realpath", "GLIBC_2.3"},
+		{"realpath", "GLIBC_2.99"},
+		{"malloc", "GLIBC_2.2.5"},
+		{"malloc", "GLIBC_2.17"},
+		{"nothing_of_the_kind", "GLIBC_2.17"},
+	};
+	const struct link_map *libc = object("libc.so");
+	void *handle = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		assert_ptr_equal(wl_map_symbol(libc, wanted[i].name, wanted[i].version),
+				 dlvsym(handle, wanted[i].name, wanted[i].version));
+}
+
+static void every_object_can_be_asked(void **state)
+{
+	unsigned count = 0;
+
+	(void)state;
+	for (const struct link_map *map = wl_maps(); map; map = map->l_next, count++) {
+		uint8_t id[20];
+
+		assert_null(wl_map_symbol(map, "nothing_of_the_kind", NULL));
+		assert_true(wl_map_build_id(map, id) <= 20);
+	}
+	assert_true(count >= 3);
+}
+
+static void places(void **state)
+{
+	struct wl_place place;
+	uint8_t id[20], other[20];
+	int local;
+
+	(void)state;
+	assert_true(wl_place_find((void *)(uintptr_t)qsort, &place));
+	assert_true(wl_text_starts(wl_map_file(place.map), "libc.so") || place.map == wl_maps());
+	assert_true(wl_place_find((void *)(uintptr_t)places, &place));
+	assert_ptr_equal(place.map, wl_map_self());
+	assert_true(place.start <= (uintptr_t)places && (uintptr_t)places < place.end);
+	assert_false(wl_place_find(&local, &place));
+	assert_false(wl_place_find(NULL, &place));
+	/* Debian and most others link with build-ids; where there is one it is not that of libc. */
+	if (wl_map_build_id(object("libc.so"), id) == 20 &&
+	    wl_map_build_id(wl_map_self(), other) == 20)
+		assert_memory_not_equal(id, other, 20);
+}
+
+static void memory_that_is_not_there(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *three =
+		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(three != MAP_FAILED);
+	assert_true(wl_memory_readable(three, 3 * page));
+	assert_int_equal(mprotect(three + page, page, PROT_NONE), 0);
+	assert_true(wl_memory_readable(three, page));
+	assert_true(wl_memory_readable(three + page - 1, 1));
+	assert_false(wl_memory_readable(three + page - 1, 2));
+	assert_false(wl_memory_readable(three, 3 * page));
+	assert_false(wl_memory_readable(three + page, 1));
+	assert_true(wl_memory_readable(three + 2 * page, page));
+	assert_int_equal(munmap(three + 2 * page, page), 0);
+	assert_false(wl_memory_readable(three + 2 * page, 8));
+	assert_false(wl_memory_readable(NULL, 8));
+	assert_false(wl_memory_readable((void *)8, 8));
+	assert_false(wl_memory_readable((void *)(UINTPTR_MAX - 3), 8));
+	assert_false(wl_memory_readable((void *)(uintptr_t)0xdead000000000000u, 8));
+	munmap(three, 2 * page);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(symbols_agree_with_dlsym),
+		cmocka_unit_test(versions_agree_with_dlvsym),
+		cmocka_unit_test(every_object_can_be_asked),
+		cmocka_unit_test(places),
+		cmocka_unit_test(memory_that_is_not_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings: every row is well formed, values are read strictly, errors say what would do.
+ */
+#include "tracer/inject/settings.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int read_one(struct wl_settings *settings, const char *entry, char *err, size_t err_size)
+{
+	char copy[256], *environment[] = {(char *)"HOME=/", copy, (char *)"WAYLAYER=1", NULL};
+
+	snprintf(copy, sizeof(copy), "%s", entry);
+	err[0] = '\0';
+	return wl_settings_read(settings, environment, err, err_size);
+}
+
+static void rows_are_well_formed(void **state)
+{
+	unsigned count;
+	const struct wl_setting *rows = wl_setting_rows(&count);
+	char err[256];
+
+	(void)state;
+	assert_true(count > 10);
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(strncmp(rows[i].variable, "WAYLAY", 6), 0);
+		assert_ptr_equal(wl_setting_by_variable(rows[i].variable), &rows[i]);
+		assert_int_equal(
+			wl_setting_parse(NULL, &rows[i], rows[i].fallback, err, sizeof(err)), 0);
+		assert_true(strlen(rows[i].help) > 5 && strlen(rows[i].help) < 50);
+		if (rows[i].type == WL_SETTING_BOOL) {
+			assert_string_equal(rows[i].argument, "");
+			/* An option turns it to the opposite of its default. */
+			if (rows[i].option[0])
+				assert_int_equal(!strncmp(rows[i].option, "no-", 3),
+						 rows[i].fallback[0] == '1');
+			assert_string_not_equal(wl_setting_flag_value(&rows[i]), rows[i].fallback);
+		} else {
+			assert_string_not_equal(rows[i].argument, "");
+		}
+		for (unsigned j = 0; j < i; j++) {
+			assert_string_not_equal(rows[i].variable, rows[j].variable);
+			if (rows[i].option[0])
+				assert_string_not_equal(rows[i].option, rows[j].option);
+		}
+	}
+	assert_null(wl_setting_by_variable("WAYLAY_NOTHING"));
+}
+
+static void defaults(void **state)
+{
+	struct wl_settings s;
+
+	(void)state;
+	wl_settings_defaults(&s);
+	assert_true(s.enabled && s.cuda && s.ofi && s.nvtx && s.thread);
+	assert_false(s.flight_recorder || s.ofi_layers || s.debug);
+	assert_string_equal(s.directory, "waylay-out");
+	assert_string_equal(s.run, "");
+	assert_int_equal(s.max_bytes, 1ull << 30);
+	assert_int_equal(s.stacks, WL_STACK_SYNC);
+}
+
+static void good_values(void **state)
+{
+	static const struct {
+		const char *entry;
+		uint64_t bytes;
+	} sizes[] = {
+		{"WAYLAY_MAX_BYTES=1M", 1ull << 20},       {"WAYLAY_MAX_BYTES=1048577", 1048577},
+		{"WAYLAY_MAX_BYTES=4g", 4ull << 30},       {"WAYLAY_MAX_BYTES=7MiB", 7ull << 20},
+		{"WAYLAY_MAX_BYTES=2048k", 2048ull << 10}, {"WAYLAY_MAX_BYTES=3GB", 3ull << 30},
+	};
+	struct wl_settings s;
+	char err[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		assert_int_equal(read_one(&s, sizes[i].entry, err, sizeof(err)), 0);
+		assert_int_equal(s.max_bytes, sizes[i].bytes);
+	}
+	assert_int_equal(read_one(&s, "WAYLAY=0", err, sizeof(err)), 0);
+	assert_false(s.enabled);
+	assert_int_equal(read_one(&s, "WAYLAY_NVTX=FALSE", err, sizeof(err)), 0);
+	assert_false(s.nvtx);
+	assert_int_equal(read_one(&s, "WAYLAY_FLIGHT_RECORDER=yes", err, sizeof(err)), 0);
+	assert_true(s.flight_recorder);
+	assert_int_equal(read_one(&s, "WAYLAY_STACK=all", err, sizeof(err)), 0);
+	assert_int_equal(s.stacks, WL_STACK_ALL);
+	assert_int_equal(read_one(&s, "WAYLAY_STACK_DEPTH=128", err, sizeof(err)), 0);
+	assert_int_equal(s.stack_depth, 128);
+	assert_int_equal(read_one(&s, "WAYLAY_CLOCK=Monotonic", err, sizeof(err)), 0);
+	assert_string_equal(s.clock, "monotonic");
+	assert_int_equal(read_one(&s, "WAYLAY_RUN=a=b c", err, sizeof(err)), 0);
+	assert_string_equal(s.run, "a=b c");
+	/* What tests put there is no setting. */
+	assert_int_equal(read_one(&s, "WAYLAY_BUILD=/x", err, sizeof(err)), 0);
+	assert_int_equal(read_one(&s, "WAYLAY_TEST_LIMIT=3", err, sizeof(err)), 0);
+}
+
+static void bad_values(void **state)
+{
+	static const char *const entries[] = {
+		"WAYLAY=2",
+		"WAYLAY_CUDA=",
+		"WAYLAY_CUDA=yes please",
+		"WAYLAY_MAX_BYTES=",
+		"WAYLAY_MAX_BYTES=1",
+		"WAYLAY_MAX_BYTES=-1G",
+		"WAYLAY_MAX_BYTES=1 G",
+		"WAYLAY_MAX_BYTES=1GG",
+		"WAYLAY_MAX_BYTES=0x100000",
+		"WAYLAY_MAX_BYTES=G",
+		"WAYLAY_MAX_BYTES=99999T",
+		"WAYLAY_MAX_BYTES=18446744073709551616",
+		"WAYLAY_STACK=",
+		"WAYLAY_STACK=syncs",
+		"WAYLAY_STACK_DEPTH=129",
+		"WAYLAY_STACK_DEPTH=0",
+		"WAYLAY_STACK_DEPTH=-3",
+		"WAYLAY_STACK_DEPTH=5 ",
+		"WAYLAY_CLOCK=tsc2",
+		"WAYLAY_DIR=",
+		"WAYLAY_NO_SUCH=1",
+		"WAYLAY_=1",
+		"WAYLAY_DIRS=x",
+		"WAYLAY_dir=x",
+	};
+	struct wl_settings s;
+	char err[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		size_t name = strcspn(entries[i], "=");
+
+		assert_int_equal(read_one(&s, entries[i], err, sizeof(err)), -EINVAL);
+		/* One line that names the variable. */
+		assert_int_equal(strncmp(err, entries[i], name), 0);
+		assert_null(strchr(err, '\n'));
+		assert_true(strstr(err, "accepted: ") || strstr(err, "no such setting"));
+	}
+	/* A huge value does not flood the line. */
+	char huge[240] = "WAYLAY_CUDA=";
+	memset(huge + 12, 'x', sizeof(huge) - 13);
+	huge[sizeof(huge) - 1] = '\0';
+	assert_int_equal(read_one(&s, huge, err, sizeof(err)), -EINVAL);
+	assert_true(strlen(err) < 200);
+}
+
+static void nearest_is_named(void **state)
+{
+	struct wl_settings s;
+	char err[256];
+
+	(void)state;
+	assert_int_equal(read_one(&s, "WAYLAY_STACKDEPTH=3", err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "nearest: WAYLAY_STACK"));
+	assert_int_equal(read_one(&s, "WAYLAY_FLIGHT=1", err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "nearest: WAYLAY_FLIGHT_RECORDER"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_are_well_formed), cmocka_unit_test(defaults),
+		cmocka_unit_test(good_values),          cmocka_unit_test(bad_values),
+		cmocka_unit_test(nearest_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
