@@ -25,6 +25,7 @@
 
 /* --- a directory for the test --- */
 
+#define TEST_PATH 700 /* longest path of a spool in it */
 static char test_dir[256];
 
 static inline int test_dir_make(void **state)
@@ -48,7 +49,7 @@ static inline int test_dir_remove(void **state)
 #define spool_test(name) cmocka_unit_test_setup_teardown(name, test_dir_make, test_dir_remove)
 
 /* Paths of the spools in a directory, in order of name. Returns how many. */
-static inline unsigned test_spools(const char *dir, char paths[][600], unsigned max)
+static inline unsigned test_spools(const char *dir, char paths[][TEST_PATH], unsigned max)
 {
 	struct dirent **names;
 	int n = scandir(dir, &names, NULL, alphasort);
@@ -58,7 +59,7 @@ static inline unsigned test_spools(const char *dir, char paths[][600], unsigned 
 		const char *dot = strrchr(names[i]->d_name, '.');
 
 		if (dot && strcmp(dot, ".wspool") == 0 && count < max)
-			snprintf(paths[count++], 600, "%s/%s", dir, names[i]->d_name);
+			snprintf(paths[count++], TEST_PATH, "%s/%s", dir, names[i]->d_name);
 		free(names[i]);
 	}
 	if (n >= 0)
@@ -154,7 +155,7 @@ static inline struct trace_reader *test_open(const char *path)
 /* The only spool of the test's directory. */
 static inline struct trace_reader *test_open_only(void)
 {
-	char paths[2][600];
+	char paths[2][TEST_PATH];
 
 	assert_int_equal(test_spools(test_dir, paths, 2), 1);
 	return test_open(paths[0]);

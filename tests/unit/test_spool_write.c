@@ -97,7 +97,7 @@ static void write_info(void)
 static void test_info(void **state)
 {
 	struct trace_reader *reader;
-	char host[65], path[600], paths[1][600];
+	char host[65], path[TEST_PATH], paths[1][TEST_PATH];
 	struct stat st;
 	unsigned keys = 0;
 
@@ -352,7 +352,7 @@ static void write_forks(void)
 static void test_forks(void **state)
 {
 	static const uint64_t counts[3] = {113, 109, 107};
-	char paths[9][600];
+	char paths[9][TEST_PATH];
 	bool seen[3] = {false};
 
 	(void)state;

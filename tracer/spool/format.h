@@ -16,13 +16,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SPOOL_MAGIC	    "WAYSPOOL"
+#define SPOOL_MAGIC         "WAYSPOOL"
 #define SPOOL_VERSION_MAJOR 1 /* a reader refuses a greater one */
 #define SPOOL_VERSION_MINOR 0 /* a reader accepts a greater one and ignores what it does not know */
-#define SPOOL_ENDIAN	    0x01020304u
+#define SPOOL_ENDIAN        0x01020304u
 #define SPOOL_HEADER_BYTES  4096
 #define SPOOL_CHUNK_BYTES   (64u * 1024) /* default; any power of two from 16 KiB to 16 MiB is read */
-#define SPOOL_DROPS	    8
+#define SPOOL_DROPS         8
 
 enum spool_clock { SPOOL_CLOCK_MONOTONIC, SPOOL_CLOCK_TSC };
 
@@ -32,25 +32,26 @@ struct spool_header {
 	uint32_t endian;
 	uint32_t header_bytes;
 	uint32_t chunk_bytes;
-	uint32_t chunk_max;    /* chunks that the cap allows: length of the directory */
+	uint32_t chunk_max; /* chunks that the cap allows: length of the directory */
 	uint32_t table_bytes;
 	uint64_t table_offset, directory_offset, data_offset;
-	int64_t pid, ppid;     /* in the process's own pid namespace */
-	uint64_t pid_namespace; /* inode of it, 0 unknown */
-	uint64_t start_ticks;  /* start of the process as /proc/self/stat has it */
+	int64_t pid, ppid;                    /* in the process's own pid namespace */
+	uint64_t pid_namespace;               /* inode of it, 0 unknown */
+	uint64_t start_ticks;                 /* start of the process as /proc/self/stat has it */
 	int32_t rank, world_size, local_rank; /* -1: the launcher gave none */
-	uint32_t clock;	       /* enum spool_clock that the process began with */
-	uint32_t flight_recorder; /* 1: oldest chunks are overwritten at the cap */
+	uint32_t clock;                       /* enum spool_clock that the process began with */
+	uint32_t flight_recorder;             /* 1: oldest chunks are overwritten at the cap */
 	uint32_t reserved0;
-	char host[64];	       /* NUL-terminated */
-	char run[64];	       /* run identifier, NUL-terminated, may be empty */
+	char host[64]; /* NUL-terminated */
+	char run[64];  /* run identifier, NUL-terminated, may be empty */
 	char process_name[64];
 	/* --- live ------------------------------------------------------------------------------- */
-	_Alignas(64) _Atomic uint64_t chunk_next; /* chunks handed out; never more than chunk_max matter */
-	_Atomic uint64_t reserved_bytes;	  /* the file is reserved up to here */
+	_Alignas(64) _Atomic uint64_t
+		chunk_next;              /* chunks handed out; never more than chunk_max matter */
+	_Atomic uint64_t reserved_bytes; /* the file is reserved up to here */
 	_Alignas(64) _Atomic uint64_t drops[SPOOL_DROPS]; /* that no slot and no THREAD_END counts;
 							     index: enum trace_drop */
-	_Alignas(64) _Atomic uint32_t ended;	  /* trailer: 1 exit, written last (release) */
+	_Alignas(64) _Atomic uint32_t ended; /* trailer: 1 exit, written last (release) */
 	uint32_t reserved1;
 	int64_t end_monotonic_ns;
 };
@@ -59,27 +60,33 @@ struct spool_header {
  * own header tells then. */
 struct spool_dir_entry {
 	uint64_t begin_least, end_greatest; /* in the chunk's clock */
-	uint32_t thread;		    /* serial */
+	uint32_t thread;                    /* serial */
 	uint32_t committed;
 	uint16_t type; /* enum spool_chunk_type */
 	uint16_t clock;
 	uint32_t sequence; /* among this thread's chunks */
 };
 
-enum spool_chunk_type { SPOOL_CHUNK_FREE, SPOOL_CHUNK_RECORDS, SPOOL_CHUNK_META, SPOOL_CHUNK_SLOTS };
+enum spool_chunk_type {
+	SPOOL_CHUNK_FREE,
+	SPOOL_CHUNK_RECORDS,
+	SPOOL_CHUNK_META,
+	SPOOL_CHUNK_SLOTS
+};
 
 #define SPOOL_CHUNK_MAGIC 0x4b4e4843u /* "CHNK" */
 
 struct spool_chunk {
 	uint32_t magic;
-	uint16_t type;	/* enum spool_chunk_type */
+	uint16_t type;  /* enum spool_chunk_type */
 	uint16_t clock; /* enum spool_clock: of every time in this chunk */
 	uint32_t number;
 	/* Even: settled; odd: being taken over (flight recorder). A reader that finds it odd, or other
 	 * after its reads than before, has read nothing. */
 	_Atomic uint32_t generation;
-	uint32_t thread;   /* serial of its owner (RECORDS) */
-	uint32_t sequence; /* 0, 1, 2 ... among this thread's chunks: a gap is an overwritten chunk */
+	uint32_t thread; /* serial of its owner (RECORDS) */
+	uint32_t
+		sequence; /* 0, 1, 2 ... among this thread's chunks: a gap is an overwritten chunk */
 	/* Bytes committed after this header. One release store publishes a record; a reader's acquire
 	 * load pairs with it and sees whole records or none. Not used by META and SLOTS. */
 	_Atomic uint32_t committed;
@@ -107,21 +114,21 @@ _Static_assert(sizeof(struct spool_record) == 24, "record header");
  * its writer dies at once; SPOOL_META_COMMITTED is set by a release store when the body is there.
  * An entry's id is its file offset / 8. Entries are 8-byte aligned; a zero head ends the chunk.
  */
-#define SPOOL_META_BYTES(head)	((head) & 0xffffffu) /* head and body, a multiple of 8 */
-#define SPOOL_META_KIND(head)	(((head) >> 24) & 0x7fu)
-#define SPOOL_META_COMMITTED	0x80000000u
+#define SPOOL_META_BYTES(head)       ((head)&0xffffffu) /* head and body, a multiple of 8 */
+#define SPOOL_META_KIND(head)        (((head) >> 24) & 0x7fu)
+#define SPOOL_META_COMMITTED         0x80000000u
 #define SPOOL_META_HEAD(bytes, kind) ((uint32_t)(bytes) | (uint32_t)(kind) << 24)
 
 enum spool_meta_kind {
 	SPOOL_META_NONE,
-	SPOOL_META_STRING,	/* struct spool_meta_string */
-	SPOOL_META_MODULE,	/* struct spool_meta_module */
-	SPOOL_META_STACK,	/* struct spool_meta_stack */
-	SPOOL_META_THREAD,	/* struct spool_meta_thread */
-	SPOOL_META_THREAD_END,	/* struct spool_meta_thread_end */
-	SPOOL_META_CLOCK,	/* struct spool_meta_clock */
-	SPOOL_META_ATTRIBUTE,	/* two ids: key, value (struct spool_meta_attribute) */
-	SPOOL_META_SKIP,	/* the rest of a chunk that was too small for the next entry */
+	SPOOL_META_STRING,     /* struct spool_meta_string */
+	SPOOL_META_MODULE,     /* struct spool_meta_module */
+	SPOOL_META_STACK,      /* struct spool_meta_stack */
+	SPOOL_META_THREAD,     /* struct spool_meta_thread */
+	SPOOL_META_THREAD_END, /* struct spool_meta_thread_end */
+	SPOOL_META_CLOCK,      /* struct spool_meta_clock */
+	SPOOL_META_ATTRIBUTE,  /* two ids: key, value (struct spool_meta_attribute) */
+	SPOOL_META_SKIP,       /* the rest of a chunk that was too small for the next entry */
 	SPOOL_META_MAX,
 };
 
@@ -133,9 +140,9 @@ struct spool_meta_string {
 
 struct spool_meta_module {
 	_Atomic uint32_t head;
-	uint32_t path;		/* string id */
-	uint64_t bias;		/* what was added to its ELF addresses */
-	uint64_t start, end;	/* where it lay */
+	uint32_t path;       /* string id */
+	uint64_t bias;       /* what was added to its ELF addresses */
+	uint64_t start, end; /* where it lay */
 	uint8_t build_id[20];
 	uint8_t build_id_bytes;
 	uint8_t reserved[3];
@@ -144,9 +151,10 @@ struct spool_meta_module {
 /* Frames innermost first, Python frames before native ones. */
 struct spool_meta_frame {
 	uint64_t where; /* native: address - bias; Python: line */
-	uint32_t what;	/* native: module id (0: unknown, `where` is the address); Python: file string id */
-	uint32_t name;	/* Python: function string id; native: 0 */
-	uint32_t kind;	/* enum trace_frame_kind | SPOOL_FRAME_AWAITED */
+	uint32_t
+		what; /* native: module id (0: unknown, `where` is the address); Python: file string id */
+	uint32_t name; /* Python: function string id; native: 0 */
+	uint32_t kind; /* enum trace_frame_kind | SPOOL_FRAME_AWAITED */
 	uint32_t reserved;
 };
 #define SPOOL_FRAME_AWAITED 0x100u
@@ -194,10 +202,10 @@ struct spool_slot {
 	_Atomic uint32_t thread; /* serial of the owner, 0 free */
 	uint32_t reserved;
 	int64_t tid;
-	_Atomic uint64_t call;	 /* event << 32 | api string id; 0 outside any call */
-	_Atomic uint64_t since;	 /* in `clock` */
+	_Atomic uint64_t call;  /* event << 32 | api string id; 0 outside any call */
+	_Atomic uint64_t since; /* in `clock` */
 	_Atomic uint32_t stack;
-	_Atomic uint32_t clock;	 /* enum spool_clock */
+	_Atomic uint32_t clock;  /* enum spool_clock */
 	_Atomic uint64_t object; /* stream, event or queue waited for */
 	_Atomic uint64_t drops[SPOOL_DROPS];
 	uint8_t reserved1[16];

@@ -145,8 +145,9 @@ static bool stream_next(struct stream *s)
 		const struct spool_record *record;
 		uint32_t left, look;
 
-		if ((!s->current || s->off >= s->current->committed) && !stream_open_next(s))
-			return false;
+		while (!s->current || s->off >= s->current->committed)
+			if (!stream_open_next(s))
+				return false;
 		left = s->current->committed - s->off;
 		look = left < RECORD_LOOK ? left : (uint32_t)RECORD_LOOK;
 		if (!window_fill(s, s->off, look)) {

@@ -174,7 +174,7 @@ static void span_take(struct reading *r, struct reading_chunk *c, bool *spanned)
 /* Each thread's chunks, in the order in which they were filled. */
 static int chunks_order(struct reading *r)
 {
-	uint32_t t = 0, next = 0;
+	uint32_t t = 0;
 	bool spanned = false;
 
 	r->first_chunk = calloc(r->thread_count + 1u, sizeof(*r->first_chunk));
@@ -187,15 +187,9 @@ static int chunks_order(struct reading *r)
 
 		while (r->threads[t].serial < c->serial) {
 			r->first_chunk[++t] = i;
-			next = 0;
 			spanned = false;
 		}
 		c->thread = t;
-		/* Two of one number: a signal handler's, taken at the same time. */
-		if (c->sequence > next && !r->header.flight_recorder)
-			reading_damaged(r, "records of thread %u are missing before chunk %u",
-					c->serial, c->number);
-		next = c->sequence + 1;
 		span_take(r, c, &spanned);
 	}
 	while (t < r->thread_count)

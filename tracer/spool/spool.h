@@ -22,12 +22,12 @@
 /* --- writer ------------------------------------------------------------------------------------- */
 
 struct spool_settings {
-	const char *directory;	  /* where the file goes; made (0700) if absent, parents too */
-	const char *run;	  /* run identifier or "" */
-	uint64_t max_bytes;	  /* cap of the file; 0: 1 GiB; at most 32 GiB, at least 1 MiB */
+	const char *directory;      /* where the file goes; made (0700) if absent, parents too */
+	const char *run;            /* run identifier or "" */
+	uint64_t max_bytes;         /* cap of the file; 0: 1 GiB; at most 32 GiB, at least 1 MiB */
 	unsigned keep_free_percent; /* of the file system; 0: none */
-	enum spool_clock clock;	  /* as chosen by spool_clock_choose() */
-	bool flight_recorder;	  /* at the cap overwrite the oldest chunks instead of stopping */
+	enum spool_clock clock;     /* as chosen by spool_clock_choose() */
+	bool flight_recorder;       /* at the cap overwrite the oldest chunks instead of stopping */
 	int rank, world_size, local_rank; /* -1 none */
 };
 
@@ -39,7 +39,7 @@ struct spool_thread {
 	_Atomic uint32_t writing;
 	uint32_t generation; /* of the writer; 0 in a wiped page */
 	uint8_t *cursor;     /* next record goes here; NULL: no chunk (slow path) */
-	uint8_t *limit;	     /* end of the chunk; NULL with cursor */
+	uint8_t *limit;      /* end of the chunk; NULL with cursor */
 	/* A record that ends at or after this takes the slow path: a clock snapshot is due, or (0) the
 	 * writer wants a word with the thread. */
 	_Atomic uint64_t snapshot_due;
@@ -47,14 +47,16 @@ struct spool_thread {
 	uint64_t begin_least, end_greatest; /* in the present chunk */
 
 	/* --- the slow path's ---------------------------------------------------------------------- */
-	_Alignas(64) struct spool_slot *slot; /* which call the thread is in; one for all its structs */
-	struct spool_thread *owner;	      /* the thread's first struct */
-	struct spool_thread *_Atomic more;    /* the thread's further structs */
-	_Atomic int64_t tid;		      /* in the first struct of a live thread, else 0 */
+	_Alignas(64) struct spool_slot
+		*slot;              /* which call the thread is in; one for all its structs */
+	struct spool_thread *owner; /* the thread's first struct */
+	struct spool_thread *_Atomic more; /* the thread's further structs */
+	_Atomic int64_t tid;               /* in the first struct of a live thread, else 0 */
 	uint32_t serial;
-	uint32_t index;			 /* among the structs of the writer */
-	_Atomic uint32_t chunk_sequence; /* chunks taken by the thread (counted in its first struct) */
-	_Atomic uint32_t next_free;	 /* in the list of free ones */
+	uint32_t index; /* among the structs of the writer */
+	_Atomic uint32_t
+		chunk_sequence;     /* chunks taken by the thread (counted in its first struct) */
+	_Atomic uint32_t next_free; /* in the list of free ones */
 };
 
 /* The calling thread's, NULL before its first record. Initial-exec: one load. */
@@ -83,8 +85,8 @@ static inline uint64_t spool_now(void)
 	struct timespec ts;
 
 	/* Changes at most once, from the TSC to MONOTONIC; a stale value is put right when recorded. */
-	if (__builtin_expect(__atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED) == SPOOL_CLOCK_TSC,
-			     1))
+	if (__builtin_expect(
+		    __atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED) == SPOOL_CLOCK_TSC, 1))
 		return spool_ticks();
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
@@ -156,13 +158,14 @@ static inline bool spool_append(uint16_t event, uint64_t begin, uint64_t end, ui
 	/* volatile: read once, since a handler may change it at any point */
 	struct spool_thread *self = *(struct spool_thread *volatile *)&spool_self;
 
-	if (__builtin_expect(
-		    self && !atomic_load_explicit(&self->writing, memory_order_relaxed), 1)) {
+	if (__builtin_expect(self && !atomic_load_explicit(&self->writing, memory_order_relaxed),
+			     1)) {
 		atomic_store_explicit(&self->writing, 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
 		if (__builtin_expect(bytes <= (size_t)(self->limit - self->cursor) &&
-				     end < atomic_load_explicit(&self->snapshot_due,
-								memory_order_relaxed), 1)) {
+					     end < atomic_load_explicit(&self->snapshot_due,
+									memory_order_relaxed),
+				     1)) {
 			spool_put(self, bytes, event, begin, end, flags, args, args_bytes);
 			atomic_signal_fence(memory_order_seq_cst);
 			atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
@@ -183,7 +186,8 @@ static inline bool spool_append(uint16_t event, uint64_t begin, uint64_t end, ui
 	})
 
 /* In-flight slot: which call the thread is in. Only for calls that can block. */
-void spool_enter_slow(uint16_t event, uint32_t api, uint64_t since, uint32_t stack, uint64_t object);
+void spool_enter_slow(uint16_t event, uint32_t api, uint64_t since, uint32_t stack,
+		      uint64_t object);
 static inline void spool_enter(uint16_t event, uint32_t api, uint64_t since, uint32_t stack,
 			       uint64_t object)
 {

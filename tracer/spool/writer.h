@@ -13,13 +13,14 @@
 #include <sys/types.h>
 
 #define SPOOL_THREADS_MAX   32768 /* at one time */
-#define SPOOL_BLOCK_THREADS 128	  /* structs made together */
-#define SPOOL_BLOCKS	    (SPOOL_THREADS_MAX / SPOOL_BLOCK_THREADS)
-#define SPOOL_SLOT_CHUNKS   272	     /* enough for SPOOL_THREADS_MAX slots in the smallest chunks */
-#define SPOOL_NESTED_MAX    16	     /* structs of one thread */
+#define SPOOL_BLOCK_THREADS 128   /* structs made together */
+#define SPOOL_BLOCKS        (SPOOL_THREADS_MAX / SPOOL_BLOCK_THREADS)
+#define SPOOL_SLOT_CHUNKS   272 /* enough for SPOOL_THREADS_MAX slots in the smallest chunks */
+#define SPOOL_NESTED_MAX                                                                           \
+	1024 /* structs of one thread: one is left behind by each jump out of an append */
 #define SPOOL_TABLE_ENTRIES (1u << 18) /* interned things, of which 3/4 are used */
 #define SPOOL_STRING_MAX    15360      /* longer texts are cut; fits the smallest chunk */
-#define SPOOL_SECOND_NS	    1000000000
+#define SPOOL_SECOND_NS     1000000000
 
 enum spool_state { SPOOL_UNOPENED, SPOOL_OPENING, SPOOL_OPEN, SPOOL_FAILED };
 
@@ -41,11 +42,11 @@ struct spool_writer {
 	_Atomic int fd;
 	dev_t device;
 	ino_t inode;
-	_Atomic uint64_t retry_ns;  /* no growing before: the last attempt found the disk full */
-	_Atomic uint32_t filling;   /* on file systems without fallocate: one thread writes zeros */
+	_Atomic uint64_t retry_ns; /* no growing before: the last attempt found the disk full */
+	_Atomic uint32_t filling;  /* on file systems without fallocate: one thread writes zeros */
 
 	/* --- chunks (writer_chunk.c) --- */
-	_Atomic uint64_t hand; /* flight recorder: chunk to be looked at next */
+	_Atomic uint64_t hand;    /* flight recorder: chunk to be looked at next */
 	_Atomic uint64_t touched; /* chunks below this number have been touched ahead */
 
 	/* --- interning (writer_intern.c) --- */
@@ -62,12 +63,12 @@ struct spool_writer {
 	_Atomic uint64_t free_list; /* times changed << 32 | index + 1 */
 	struct spool_thread *_Atomic blocks[SPOOL_BLOCKS];
 	_Atomic uint32_t slot_chunks[SPOOL_SLOT_CHUNKS]; /* number + 1 */
-	_Atomic uint64_t early_drops; /* while the spool was being opened */
+	_Atomic uint64_t early_drops;                    /* while the spool was being opened */
 
 	/* --- clock (writer_clock.c) --- */
 	_Atomic uint64_t snapshot_next; /* in spool_clock_used */
 	_Atomic uint64_t ticks_per_second;
-	_Atomic uint32_t snapshots; /* taken after the opening */
+	_Atomic uint32_t snapshots;   /* taken after the opening */
 	_Atomic uint32_t clock_claim; /* one thread at a time compares snapshots */
 	_Atomic uint32_t clock_switched;
 	uint64_t last_tsc; /* of clock_claim's holder */
@@ -132,7 +133,9 @@ extern unsigned spool_keep_free_percent;
 struct spool_chunk *spool_chunk_take(struct spool_writer *w, enum spool_chunk_type type,
 				     uint32_t serial, uint32_t sequence,
 				     const struct spool_slot *slot, enum trace_drop *why);
-/* Gives self a new chunk, closing the present one. */
+/* Gives self a new chunk, closing the present one. *why may be SPOOL_SUPERSEDED: a signal handler has
+ * taken another struct for the thread, to be used instead. */
+#define SPOOL_SUPERSEDED TRACE_DROP_MAX
 bool spool_chunk_next(struct spool_writer *w, struct spool_thread *self, enum trace_drop *why);
 /* Writes the chunk's final bounds and its directory entry. */
 void spool_chunk_close(struct spool_writer *w, struct spool_thread *self);

@@ -7,62 +7,61 @@
 #include <errno.h>
 
 /* A chunk with room, of the clock in use. */
-static bool room_make(struct spool_writer *w, struct spool_thread *self, size_t bytes)
+static bool room_make(struct spool_writer *w, struct spool_thread *self, size_t bytes,
+		      enum trace_drop *why)
 {
-	enum trace_drop why = TRACE_DROP_SPACE;
-
+	*why = TRACE_DROP_SPACE;
 	if (self->chunk &&
 	    self->chunk->clock != __atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED))
 		spool_chunk_close(w, self);
 	if (bytes <= (size_t)(self->limit - self->cursor))
 		return true;
-	if (bytes <= w->chunk_bytes - sizeof(struct spool_chunk) && spool_chunk_next(w, self, &why))
-		return true;
-	spool_drop(w, self, why, 1);
-	return false;
+	return bytes <= w->chunk_bytes - sizeof(struct spool_chunk) &&
+	       spool_chunk_next(w, self, why);
 }
 
-static bool append(struct spool_writer *w, struct spool_thread *self, uint16_t event,
-		   uint64_t begin, uint64_t end, uint32_t flags, const void *args,
-		   size_t args_bytes)
+static void snapshot_see_to(struct spool_writer *w, struct spool_thread *self, uint64_t end)
 {
-	size_t bytes = (sizeof(struct spool_record) + args_bytes + 7) & ~(size_t)7;
-
-	if (end >= atomic_load(&self->snapshot_due)) {
-		spool_clock_snapshot(w, false);
-		atomic_store(&self->snapshot_due, spool_clock_due(w, end));
-		/* Whoever pokes threads sets its flag first, so that one of the two is seen. After a
-		 * switch of clocks every record comes here to have its times looked at. */
-		if (!atomic_load(&spool_recording) || atomic_load(&w->clock_switched))
-			atomic_store(&self->snapshot_due, 0);
-	}
-	if (!room_make(w, self, bytes))
-		return false;
-	if (atomic_load(&w->clock_switched)) {
-		begin = spool_clock_settle(begin, self->chunk->clock);
-		end = spool_clock_settle(end, self->chunk->clock);
-		if (end < begin)
-			end = begin;
-	}
-	spool_put(self, bytes, event, begin, end, flags, args, args_bytes);
-	return true;
+	if (end < atomic_load(&self->snapshot_due))
+		return;
+	spool_clock_snapshot(w, false);
+	atomic_store(&self->snapshot_due, spool_clock_due(w, end));
+	/* Whoever pokes threads sets its flag first, so that one of the two is seen. After a switch of
+	 * clocks every record comes here to have its times looked at. */
+	if (!atomic_load(&spool_recording) || atomic_load(&w->clock_switched))
+		atomic_store(&self->snapshot_due, 0);
 }
 
 bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
 		       const void *args, size_t args_bytes)
 {
-	struct spool_writer *w;
-	struct spool_thread *self;
+	size_t bytes = (sizeof(struct spool_record) + args_bytes + 7) & ~(size_t)7;
+	enum trace_drop why = SPOOL_SUPERSEDED;
 	int saved = errno;
+	struct spool_writer *w;
 	bool done = false;
 
 	/* With recording off, not even a spool is opened. */
 	if (!atomic_load_explicit(&spool_recording, memory_order_relaxed))
 		return false;
 	w = spool_writer_get();
-	self = w ? spool_thread_claim(w) : NULL;
-	if (self) {
-		done = append(w, self, event, begin, end, flags, args, args_bytes);
+	while (w && !done && why == SPOOL_SUPERSEDED) {
+		struct spool_thread *self = spool_thread_claim(w);
+
+		if (!self)
+			break;
+		snapshot_see_to(w, self, end);
+		done = room_make(w, self, bytes, &why);
+		if (done) {
+			if (atomic_load(&w->clock_switched)) {
+				begin = spool_clock_settle(begin, self->chunk->clock);
+				end = spool_clock_settle(end, self->chunk->clock);
+			}
+			spool_put(self, bytes, event, begin, end < begin ? begin : end, flags, args,
+				  args_bytes);
+		} else if (why != SPOOL_SUPERSEDED) {
+			spool_drop(w, self, why, 1);
+		}
 		spool_thread_release(self);
 	}
 	errno = saved;

@@ -159,18 +159,19 @@ void spool_chunk_close(struct spool_writer *w, struct spool_thread *self)
 
 bool spool_chunk_next(struct spool_writer *w, struct spool_thread *self, enum trace_drop *why)
 {
-	uint32_t sequence =
-		atomic_load_explicit(&self->owner->chunk_sequence, memory_order_relaxed);
+	/* Before the chunk, since a signal handler may take one meanwhile, and its records are later. */
+	uint32_t sequence = atomic_fetch_add(&self->owner->chunk_sequence, 1);
 	struct spool_chunk *chunk;
 
 	spool_chunk_close(w, self);
+	/* It already did: what comes now belongs behind its records. */
+	if (*(struct spool_thread *volatile *)&spool_self != self) {
+		*why = SPOOL_SUPERSEDED;
+		return false;
+	}
 	chunk = spool_chunk_take(w, SPOOL_CHUNK_RECORDS, self->serial, sequence, self->slot, why);
 	if (!chunk)
 		return false;
-	/* A signal handler's chunk may have taken the same number meanwhile: then this one is later. */
-	sequence = atomic_fetch_add(&self->owner->chunk_sequence, 1);
-	chunk->sequence = sequence;
-	entry_of(w, chunk)->sequence = sequence;
 	/* A thread that fills chunks touches its pages at one go; one that records a few events does
 	 * not get more than it needs. */
 	if (sequence > 0 && chunk->number >= atomic_load(&w->touched) &&
