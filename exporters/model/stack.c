@@ -42,6 +42,15 @@ static bool is_library_python(const char *file)
 	return lib && lib[11] >= '0' && lib[11] <= '9' && strchr(lib + 11, '/');
 }
 
+/* Functions of a CUDA runtime that was linked into the program: cudaMemcpyAsync, but not the job's own
+ * cuda_step; its inner functions have names made of hashes. */
+static bool is_runtime_name(const char *function)
+{
+	return has_prefix(function, "cudart::") || has_prefix(function, "__cuda") ||
+	       has_prefix(function, "libcudart_static_") ||
+	       (has_prefix(function, "cuda") && function[4] >= 'A' && function[4] <= 'Z');
+}
+
 /* Libraries between a job's own code and the devices. */
 static bool is_library_native(const struct model_frame *frame)
 {
@@ -63,9 +72,7 @@ static bool is_library_native(const struct model_frame *frame)
 	/* libfabric's calls are inline functions of its headers; cudart is often linked statically. */
 	if (frame->file && strstr(frame->file, "/rdma/fi"))
 		return true;
-	return frame->function &&
-	       (has_prefix(frame->function, "cudart::") || has_prefix(frame->function, "__cuda") ||
-		has_prefix(frame->function, "cuda"));
+	return frame->function && is_runtime_name(frame->function);
 }
 
 static unsigned find_site(const struct model_stack *stack)
