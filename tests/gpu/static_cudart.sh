@@ -27,5 +27,7 @@ assert by_rule.get("stream_wait") == 7, by_rule
 assert by_rule.get("context_wait") == 1, by_rule
 assert by_rule.get("async_to_pageable") == 5, by_rule
 assert copies.get(("device", "pinned", "device_only")) == 3, copies
+places = {site["function"] for site in report["sites"]}
+assert places == {"main"}, places
 print("static cudart:", by_rule, copies)
 PY
