@@ -254,8 +254,8 @@ static int open_fused(struct sampler *s)
 	a->group_blocks = blocks;
 	a->warp_items = (unsigned)(((uint64_t)a->n + (uint64_t)blocks * warps - 1) /
 				   ((uint64_t)blocks * warps));
-	a->warp_items = (a->warp_items + 127) / 128 * 128;
-	a->warp_items += a->warp_items ? 0 : 128;
+	a->warp_items = (a->warp_items + 31) / 32 * 32;
+	a->warp_items += a->warp_items ? 0 : 32;
 	if (blocks > 1)
 		at_once = sms / blocks < a->batch ? sms / blocks : a->batch;
 	else
@@ -272,6 +272,8 @@ static int open_fused(struct sampler *s)
 		/* Blocks that take one sample after another reuse their bits; with one block a sample each has its own. */
 		err = scratch(s, (size_t)s->fused.x * bits, 0, "the items' bits", &a->bits);
 	}
+	if (!err && (blocks > 1 || a->k > SAMPLER_SHARED_SLOTS))
+		err = scratch(s, (size_t)a->batch * a->k * 4, 0, "the slots", &a->slots);
 	if (!err && blocks > 1)
 		err = scratch(s, a->batch * sizeof(struct sampler_group), 1,
 			      "what thread blocks share", &a->group);

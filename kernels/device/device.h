@@ -30,29 +30,31 @@ struct __attribute__((aligned(8))) dev_v2 {
 #define __shared__           __attribute__((shared))
 #define __launch_bounds__(t) __attribute__((launch_bounds(t)))
 #define __grid_constant__
-#define DEV_TID         __nvvm_read_ptx_sreg_tid_x()
-#define DEV_NTID        __nvvm_read_ptx_sreg_ntid_x()
-#define DEV_BLOCK_X     __nvvm_read_ptx_sreg_ctaid_x()
-#define DEV_BLOCK_Y     __nvvm_read_ptx_sreg_ctaid_y()
-#define DEV_BLOCKS_X    __nvvm_read_ptx_sreg_nctaid_x()
-#define DEV_POPC(v)     ((u32)__builtin_popcount(v))
-#define DEV_CLZ(v)      ((v) ? (u32)__builtin_clz(v) : 32u)
-#define DEV_SYNC()      __nvvm_bar_sync(0)
-#define DEV_ADD(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define DEV_OR(p, v)    __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
-#define DEV_LOAD_STREAM "ld.global.nc.v4.u32" /* clang's PTX version may lack the cache hint */
+#define DEV_TID       __nvvm_read_ptx_sreg_tid_x()
+#define DEV_NTID      __nvvm_read_ptx_sreg_ntid_x()
+#define DEV_BLOCK_X   __nvvm_read_ptx_sreg_ctaid_x()
+#define DEV_BLOCK_Y   __nvvm_read_ptx_sreg_ctaid_y()
+#define DEV_BLOCKS_X  __nvvm_read_ptx_sreg_nctaid_x()
+#define DEV_POPC(v)   ((u32)__builtin_popcount(v))
+#define DEV_CTZ(v)    ((u32)__builtin_ctz(v))
+#define DEV_CLZ(v)    ((v) ? (u32)__builtin_clz(v) : 32u)
+#define DEV_SYNC()    __nvvm_bar_sync(0)
+#define DEV_ADD(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define DEV_OR(p, v)  __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+#define DEV_STREAM    "ld.global.nc." /* clang's PTX version may lack the cache hint */
 #else
-#define DEV_TID         threadIdx.x
-#define DEV_NTID        blockDim.x
-#define DEV_BLOCK_X     blockIdx.x
-#define DEV_BLOCK_Y     blockIdx.y
-#define DEV_BLOCKS_X    gridDim.x
-#define DEV_POPC(v)     ((u32)__popc(v))
-#define DEV_CLZ(v)      ((u32)__clz((int)(v)))
-#define DEV_SYNC()      __syncthreads()
-#define DEV_ADD(p, v)   atomicAdd((p), (v))
-#define DEV_OR(p, v)    atomicOr((p), (v))
-#define DEV_LOAD_STREAM "ld.global.nc.L1::no_allocate.v4.u32"
+#define DEV_TID       threadIdx.x
+#define DEV_NTID      blockDim.x
+#define DEV_BLOCK_X   blockIdx.x
+#define DEV_BLOCK_Y   blockIdx.y
+#define DEV_BLOCKS_X  gridDim.x
+#define DEV_POPC(v)   ((u32)__popc(v))
+#define DEV_CTZ(v)    ((u32)__ffs((int)(v)) - 1)
+#define DEV_CLZ(v)    ((u32)__clz((int)(v)))
+#define DEV_SYNC()    __syncthreads()
+#define DEV_ADD(p, v) atomicAdd((p), (v))
+#define DEV_OR(p, v)  atomicOr((p), (v))
+#define DEV_STREAM    "ld.global.nc.L1::no_allocate."
 #endif
 
 #define DEV_FN static __device__ __attribute__((always_inline)) inline
@@ -142,23 +144,37 @@ DEV_FN float dev_sqrt(float v)
 	return r;
 }
 
-/* Reads once and keeps nothing in the first-level cache; the memory must not change during the
- * kernel. */
-DEV_FN struct dev_v4 dev_load16_stream(const void *p)
+DEV_FN u64 dev_load_u64(const u64 *p)
 {
-	struct dev_v4 v;
+	u64 v;
 
-	asm volatile(DEV_LOAD_STREAM " {%0, %1, %2, %3}, [%4];"
-		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-		     : "l"(p));
+	asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
 
-DEV_FN void dev_store16(void *p, struct dev_v4 v)
+/* Read once: kept out of the first-level cache. The memory must not change during the kernel. */
+DEV_FN u64 dev_stream_u64(const u64 *p)
 {
-	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
-		     "r"(v.z), "r"(v.w)
-		     : "memory");
+	u64 v;
+
+	asm volatile(DEV_STREAM "u64 %0, [%1];" : "=l"(v) : "l"(p));
+	return v;
+}
+
+DEV_FN u32 dev_stream_u32(const u32 *p)
+{
+	u32 v;
+
+	asm volatile(DEV_STREAM "u32 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+DEV_FN u32 dev_stream_u8(const unsigned char *p)
+{
+	u32 v;
+
+	asm volatile(DEV_STREAM "u8 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
 }
 
 #endif /* DEVICE_EMULATION */

@@ -19,9 +19,12 @@
 
 /* The fused kernel: bins of the window around the predicted threshold, keys kept of one bin, and
  * candidates of one block. */
-#define SAMPLER_WINDOW_BINS   1024
-#define SAMPLER_BIN_KEYS      64
-#define SAMPLER_CANDIDATES    4096
+#define SAMPLER_WINDOW_BINS 1024
+#define SAMPLER_BIN_KEYS    64
+#define SAMPLER_CANDIDATES  4096
+#define SAMPLER_LIST        128 /* items that a warp lists at a time, at least 32 */
+#define SAMPLER_SHARED_SLOTS                                                                       \
+	6144 /* slots that a block with a sample of its own keeps in shared memory */
 #define SAMPLER_FUSED_THREADS 1024 /* at most */
 #define SAMPLER_GROUP_MAX     1024 /* blocks that may share a sample */
 
@@ -43,20 +46,19 @@ struct sampler_state {
 /* What the blocks that share one sample tell each other in the fused kernel. Zero before and after
  * every launch. */
 struct sampler_group {
-	unsigned arrived[2];    /* at the first and the second barrier */
-	unsigned have[2];       /* items of each class */
-	unsigned certain[2];    /* items whose key lies below the window */
-	unsigned overflow;      /* a block had more candidates than it can hold */
-	unsigned retry_arrived; /* barrier of the exact search, counts on */
-	unsigned retry[32][2];  /* its counts, one pair a bit */
-	unsigned left;          /* blocks that are done with the sample */
+	unsigned long long census[2]; /* by class: items << 16 | blocks that have counted theirs */
+	unsigned arrived[2];          /* at the barriers after marking and after placing */
+	unsigned certain[2];          /* items whose key lies below the window */
+	unsigned overflow;            /* a block had more candidates than it can hold */
+	unsigned left;                /* blocks that are done with the sample */
+	unsigned retry_arrived;       /* barrier of the exact search, counts on */
 	unsigned pad;
+	unsigned retry[32][2];             /* its counts, one pair a bit */
 	unsigned drawn[SAMPLER_GROUP_MAX]; /* by block: 1 + items it draws */
 	unsigned bins[2][SAMPLER_WINDOW_BINS];
 	unsigned keys[2][SAMPLER_WINDOW_BINS]
 		     [SAMPLER_BIN_KEYS]; /* not cleared: `bins` tells what is valid */
 };
-#define SAMPLER_GROUP_CLEAR ((2 + 2 + 2 + 1 + 1 + 64) * 4)
 
 struct sampler_args {
 	/* inputs: labels [batch][n] of label_bytes each, rows x [batch][n] of row_bytes each */
@@ -102,9 +104,10 @@ struct sampler_args {
 
 	/* fused scratch */
 	unsigned group_blocks; /* blocks that share a sample */
-	unsigned warp_items;   /* items a warp takes, a multiple of 128 */
+	unsigned warp_items;   /* items a warp takes, a multiple of 32 */
 	float window;          /* half width of the window in standard deviations */
 	unsigned *bits; /* [blocks][warps x warp_items / 16], NULL when they are in shared memory */
+	unsigned *slots;             /* [batch][k], NULL when they are in shared memory */
 	struct sampler_group *group; /* [batch], NULL when group_blocks is 1 */
 };
 
@@ -120,9 +123,9 @@ struct sampler_fused_shared {
 	unsigned want[2];  /* to draw of each class */
 	unsigned low[2];   /* keys below are drawn for certain ... */
 	unsigned width[2]; /* ... and keys in [low, low + width) are candidates */
-	unsigned long long scale[2];
-	unsigned rest[2]; /* candidates to draw */
-	unsigned bin[2];  /* bin that holds the threshold, and its place there */
+	unsigned shift[2]; /* key - low >> shift is its bin */
+	unsigned rest[2];  /* candidates to draw */
+	unsigned bin[2];   /* bin that holds the threshold, and its place there */
 	unsigned place[2];
 	unsigned threshold[2];
 	unsigned candidates;
@@ -137,7 +140,10 @@ struct sampler_fused_shared {
 			unsigned key[SAMPLER_CANDIDATES];
 			unsigned place[SAMPLER_CANDIDATES];
 		} window;
-		unsigned list[32][160]; /* then: items that a warp has ready to emit */
+		struct {                                 /* then */
+			unsigned list[32][SAMPLER_LIST]; /* a warp's drawn items, in order */
+			unsigned slots[SAMPLER_SHARED_SLOTS];
+		} place;
 	} u;
 };
 

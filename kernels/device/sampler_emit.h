@@ -8,6 +8,7 @@
 #include "sampler_args.h"
 
 #define ITEM_POSITIVE 0x80000000u
+#define ITEM_NONE     0xffffffffu
 
 /* The random stream of a sample in this launch. */
 DEV_FN u64 item_stream(const struct sampler_args *a, u32 sample)
@@ -111,6 +112,72 @@ DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list
 		store_label(a, at, entry & ITEM_POSITIVE ? 1 : 0);
 	}
 	copy_rows(a, sample, item, slot, items);
+}
+
+/*
+ * Writes `rows` rows in order from `first` on: lane l of the warp holds the source item of row l, or none for a row of zeros.
+ * As above, some rows a lane group are in flight at once.
+ */
+#define ROW_GATHER(attributes, name, type, ahead, zero)                                            \
+	attributes void name(const type *x, type *out, u32 units, u32 item, u32 rows)              \
+	{                                                                                          \
+		u32 lanes = lanes_per_row(units), sub = DEV_LANE & (lanes - 1);                    \
+		u32 mine = DEV_LANE / lanes, step = 32 / lanes;                                    \
+                                                                                                   \
+		for (u32 first = 0; first < rows; first += ahead * step) {                         \
+			u32 from[ahead];                                                           \
+                                                                                                   \
+			for (u32 j = 0; j < ahead; j++)                                            \
+				from[j] = dev_shfl(item, (first + j * step + mine) & 31);          \
+			for (u32 c = sub; c < units; c += lanes) {                                 \
+				type v[ahead];                                                     \
+                                                                                                   \
+				for (u32 j = 0; j < ahead; j++) {                                  \
+					v[j] = zero;                                               \
+					if (first + j * step + mine < rows &&                      \
+					    from[j] != ITEM_NONE)                                  \
+						v[j] = x[(u64)from[j] * units + c];                \
+				}                                                                  \
+				for (u32 j = 0; j < ahead; j++)                                    \
+					if (first + j * step + mine < rows)                        \
+						out[(u64)(first + j * step + mine) * units + c] =  \
+							v[j];                                      \
+			}                                                                          \
+		}                                                                                  \
+	}
+DEV_FN struct dev_v4 zero_v4(void)
+{
+	struct dev_v4 zero = {0, 0, 0, 0};
+
+	return zero;
+}
+ROW_GATHER(DEV_FN, gather_rows_16, struct dev_v4, 4, zero_v4())
+ROW_GATHER(DEV_COLD, gather_rows_4, u32, 4, 0)
+ROW_GATHER(DEV_COLD, gather_rows_2, unsigned short, 1, 0)
+ROW_GATHER(DEV_COLD, gather_rows_1, unsigned char, 1, 0)
+
+/* Writes the slots first to first + count - 1, up to 32 of them: lane l holds what belongs into slot first + l. */
+DEV_FN void emit_slots(const struct sampler_args *a, u32 sample, u32 first, u32 count, u32 entry)
+{
+	u32 lane = DEV_LANE, item = entry == ITEM_NONE ? ITEM_NONE : entry & ~ITEM_POSITIVE;
+	u64 row = a->row_bytes, at = (u64)sample * a->k + first;
+	const unsigned char *x = (const unsigned char *)a->x + (u64)sample * a->n * row;
+	unsigned char *out = (unsigned char *)a->x_out + at * row;
+
+	if (lane < count) {
+		a->idx[at + lane] = entry == ITEM_NONE ? -1 : (long long)item;
+		store_label(a, at + lane, entry == ITEM_NONE ? -1 : entry & ITEM_POSITIVE ? 1 : 0);
+	}
+	if (a->unit == 16)
+		gather_rows_16((const struct dev_v4 *)x, (struct dev_v4 *)out, a->row_bytes / 16,
+			       item, count);
+	else if (a->unit == 4)
+		gather_rows_4((const u32 *)x, (u32 *)out, a->row_bytes / 4, item, count);
+	else if (a->unit == 2)
+		gather_rows_2((const unsigned short *)x, (unsigned short *)out, a->row_bytes / 2,
+			      item, count);
+	else
+		gather_rows_1(x, out, a->row_bytes, item, count);
 }
 
 /* Slots past the drawn items: index -1, label -1, zeros. Done by `threads` threads together, of

@@ -48,6 +48,8 @@ const uint32_t *simt_exchange(uint32_t value);
 #define DEV_BLOCKS_X  (simt_self->blocks_x)
 #define DEV_LANE      (simt_self->tid & 31u)
 #define DEV_POPC(v)   ((uint32_t)__builtin_popcount(v))
+#define DEV_CTZ(v)    ((uint32_t)__builtin_ctz(v))
+#define DEV_CLZ(v)    ((v) ? (uint32_t)__builtin_clz(v) : 32u)
 #define DEV_SYNC()    simt_block_barrier()
 #define DEV_ADD(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define DEV_OR(p, v)  __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
@@ -112,6 +114,9 @@ static inline float dev_sqrt(float v)
 	return __builtin_sqrtf(v);
 }
 
-#define dev_load16_stream(p) (*(const struct dev_v4 *)(p))
+#define dev_load_u64(p)   (*(p))
+#define dev_stream_u64(p) (*(p))
+#define dev_stream_u32(p) (*(p))
+#define dev_stream_u8(p)  (*(p))
 
 #endif
