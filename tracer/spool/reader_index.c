@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define WINDOW_ENTRIES 2048
 
@@ -60,30 +61,30 @@ static uint32_t committed_checked(struct reading *r, uint32_t number, uint32_t c
 	return committed;
 }
 
-/* A chunk of records by its own header: still being filled, or the directory says nothing. */
-static int chunk_by_header(struct reading *r, uint32_t number)
+/* A chunk's own header. False: it holds nothing (yet). */
+static bool header_read(struct reading *r, uint32_t number, struct spool_chunk *head)
 {
-	struct spool_chunk head;
-	struct reading_chunk chunk = {.number = number};
+	if (reading_chunk_offset(r, number) + sizeof(*head) > r->file_bytes ||
+	    !reading_bytes(r, reading_chunk_offset(r, number), head, sizeof(*head)))
+		return false;
+	/* Its maker may have got no further, or the flight recorder is at it. */
+	if (head->magic == 0 || (atomic_load(&head->generation) & 1))
+		return false;
+	if (head->magic == SPOOL_CHUNK_MAGIC && head->number == number)
+		return true;
+	reading_damaged(r, "chunk %u has no good header", number);
+	return false;
+}
 
-	if (reading_chunk_offset(r, number) + sizeof(head) > r->file_bytes ||
-	    !reading_bytes(r, reading_chunk_offset(r, number), &head, sizeof(head)))
+/* A chunk of records by its own header: still being filled, or the directory says nothing. */
+static int records_by_header(struct reading *r, uint32_t number)
+{
+	struct reading_chunk chunk = {.number = number};
+	struct spool_chunk head;
+
+	if (!header_read(r, number, &head) || head.type != SPOOL_CHUNK_RECORDS)
 		return 0;
 	chunk.generation = atomic_load(&head.generation);
-	if (head.magic == 0 && head.type == SPOOL_CHUNK_FREE)
-		return 0;
-	if (head.magic != SPOOL_CHUNK_MAGIC || head.number != number) {
-		/* Its maker may have got no further, or the flight recorder is at it. */
-		if (head.magic != 0 && !(chunk.generation & 1))
-			reading_damaged(r, "chunk %u has no good header", number);
-		return 0;
-	}
-	if (head.type == SPOOL_CHUNK_META)
-		return meta_add(r, number);
-	if (head.type == SPOOL_CHUNK_SLOTS)
-		return slots_add(r, number);
-	if (head.type != SPOOL_CHUNK_RECORDS || (chunk.generation & 1))
-		return 0;
 	chunk.serial = head.thread;
 	chunk.sequence = head.sequence;
 	chunk.clock = head.clock;
@@ -96,7 +97,7 @@ static int chunk_by_header(struct reading *r, uint32_t number)
 	return chunk_add(r, &chunk);
 }
 
-static int chunk_by_entry(struct reading *r, const struct spool_dir_entry *e, uint32_t number)
+static int records_take(struct reading *r, const struct spool_dir_entry *e, uint32_t number)
 {
 	struct reading_chunk chunk = {
 		.begin_least = e->begin_least,
@@ -111,34 +112,76 @@ static int chunk_by_entry(struct reading *r, const struct spool_dir_entry *e, ui
 
 	/* In a flight recorder an entry may be older than its chunk. */
 	if (e->type != SPOOL_CHUNK_RECORDS || !e->committed || r->header.flight_recorder)
-		return chunk_by_header(r, number);
+		return records_by_header(r, number);
 	chunk.committed = committed_checked(r, number, e->committed);
 	return chunk_add(r, &chunk);
 }
 
-static int chunks_find(struct reading *r)
+static int others_take(struct reading *r, const struct spool_dir_entry *e, uint32_t number)
+{
+	struct spool_chunk head;
+
+	if ((e->type == SPOOL_CHUNK_RECORDS && e->committed) || !header_read(r, number, &head))
+		return 0;
+	if (head.type == SPOOL_CHUNK_META)
+		return meta_add(r, number);
+	if (head.type == SPOOL_CHUNK_SLOTS)
+		return slots_add(r, number);
+	return 0;
+}
+
+static uint64_t chunks_there(const struct reading *r)
+{
+	uint64_t data = r->header.data_offset, chunks = 0;
+
+	if (r->file_bytes > data)
+		chunks = (r->file_bytes - data - 1) / r->header.chunk_bytes + 1;
+	return chunks < r->header.chunk_max ? chunks : r->header.chunk_max;
+}
+
+/* Every entry of the directory, the last one first or last. */
+static int directory_walk(struct reading *r, bool last_first,
+			  int (*take)(struct reading *r, const struct spool_dir_entry *e,
+				      uint32_t number))
 {
 	struct spool_dir_entry *entries = malloc(WINDOW_ENTRIES * sizeof(*entries));
-	uint64_t data = r->header.data_offset;
-	uint64_t chunks =
-		r->file_bytes > data ? (r->file_bytes - data - 1) / r->header.chunk_bytes + 1 : 0;
+	uint64_t chunks = chunks_there(r);
+	uint64_t windows = (chunks + WINDOW_ENTRIES - 1) / WINDOW_ENTRIES;
 	int rc = entries ? 0 : -ENOMEM;
 
-	if (chunks > r->header.chunk_max)
-		chunks = r->header.chunk_max;
-	if (data > r->file_bytes)
-		reading_damaged(r, "the file is cut off before its first chunk");
-	for (uint64_t n = 0; !rc && n < chunks; n += WINDOW_ENTRIES) {
+	for (uint64_t w = 0; !rc && w < windows; w++) {
+		uint64_t n = (last_first ? windows - 1 - w : w) * WINDOW_ENTRIES;
 		uint64_t count = chunks - n < WINDOW_ENTRIES ? chunks - n : WINDOW_ENTRIES;
 
 		if (!reading_bytes(r, r->header.directory_offset + n * sizeof(*entries), entries,
 				   count * sizeof(*entries)))
 			memset(entries, 0, count * sizeof(*entries));
-		for (uint64_t i = 0; !rc && i < count; i++)
-			rc = chunk_by_entry(r, &entries[i], (uint32_t)(n + i));
+		for (uint64_t i = 0; !rc && i < count; i++) {
+			uint64_t at = last_first ? count - 1 - i : i;
+
+			rc = take(r, &entries[at], (uint32_t)(n + at));
+		}
 	}
 	free(entries);
 	return rc;
+}
+
+/*
+ * The process may be writing: the newest chunks are looked at first, so that whoever has a later chunk
+ * of a thread in sight also has all of its earlier ones in full. What records refer to was written
+ * before them, and is therefore looked for after them.
+ */
+static int chunks_find(struct reading *r)
+{
+	struct stat st;
+	int rc;
+
+	if (r->header.data_offset > r->file_bytes)
+		reading_damaged(r, "the file is cut off before its first chunk");
+	rc = directory_walk(r, true, records_take);
+	if (!rc && fstat(r->fd, &st) == 0 && (uint64_t)st.st_size > r->file_bytes)
+		r->file_bytes = (uint64_t)st.st_size;
+	return rc ? rc : directory_walk(r, false, others_take);
 }
 
 static int by_thread_and_sequence(const void *a, const void *b)
