@@ -58,17 +58,17 @@ static int chain_recv(struct bcast *b, uint64_t index)
 	size_t bytes = chunk_at(b, index, &at);
 
 	return comm_recv(b->comm, rank_at(b, b->place - 1), (uint32_t)index, at, bytes, b->region,
-			 &b->comm->recvs[index % COLL_WINDOW]);
+			 &b->comm->recvs[index % (uint64_t)b->comm->config.window]);
 }
 
 static int chain_send(struct bcast *b, uint64_t index)
 {
-	struct tp_req *req = &b->comm->sends[index % COLL_WINDOW];
+	struct tp_req *req = &b->comm->sends[index % (uint64_t)b->comm->config.window];
 	char *at;
 	size_t bytes = chunk_at(b, index, &at);
 	int rc = 0;
 
-	if (index >= COLL_WINDOW) /* the request's last user */
+	if (index >= (uint64_t)b->comm->config.window) /* the request's last user */
 		rc = tp_wait(b->comm->tp, req);
 	return rc ? rc
 		  : comm_send(b->comm, rank_at(b, b->place + 1), (uint32_t)index, at, bytes,
@@ -81,20 +81,19 @@ static int bcast_chain(struct bcast *b)
 	struct coll_comm *comm = b->comm;
 	uint64_t total = (b->bytes + comm->config.chunk_bytes - 1) / comm->config.chunk_bytes;
 	bool receives = b->place > 0, sends = b->place < comm->size - 1;
-	uint64_t posted = 0;
+	uint64_t posted = 0, window = (uint64_t)comm->config.window;
 	int rc = 0;
 
 	for (uint64_t i = 0; i < total && !rc; i++) {
-		for (; receives && posted < total && posted < i + COLL_WINDOW && !rc; posted++)
+		for (; receives && posted < total && posted < i + window && !rc; posted++)
 			rc = chain_recv(b, posted);
 		if (!rc && receives)
-			rc = tp_wait(comm->tp, &comm->recvs[i % COLL_WINDOW]);
+			rc = tp_wait(comm->tp, &comm->recvs[i % window]);
 		if (!rc && sends)
 			rc = chain_send(b, i);
 	}
-	for (uint64_t i = total > COLL_WINDOW ? total - COLL_WINDOW : 0; sends && i < total && !rc;
-	     i++)
-		rc = tp_wait(comm->tp, &comm->sends[i % COLL_WINDOW]);
+	for (uint64_t i = total > window ? total - window : 0; sends && i < total && !rc; i++)
+		rc = tp_wait(comm->tp, &comm->sends[i % window]);
 	return rc;
 }
 

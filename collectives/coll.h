@@ -22,6 +22,8 @@
 #include "collectives/mr_cache.h"
 #include "collectives/transport.h"
 
+#define COLL_WINDOW_MAX 16
+
 struct coll_comm;
 
 enum coll_algorithm {
@@ -41,7 +43,8 @@ enum coll_registering {
 };
 
 struct coll_config {
-	size_t chunk_bytes; /* of the pipeline; 0: the default */
+	size_t chunk_bytes; /* of the pipeline; 0: what suits the transport */
+	int window; /* chunks under way, 2 to COLL_WINDOW_MAX; 0: what suits the transport */
 	enum coll_algorithm algorithm;
 	enum coll_registering registering;
 	size_t cache_entries; /* of the registration cache; 0: off */

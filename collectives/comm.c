@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 /* A chunk stays in a CPU's second-level cache between its arrival and its reduction. */
-#define CHUNK_DEFAULT (256u << 10)
-#define CHUNK_MIN     (4u << 10)
-#define CHUNK_MAX     (64u << 20)
-#define RANKS_MAX     (1 << 16) /* a tag has 16 bits for the sender */
+#define CHUNK_DEFAULT  (256u << 10)
+#define WINDOW_DEFAULT 8
+#define CHUNK_MIN      (4u << 10)
+#define CHUNK_MAX      (64u << 20)
+#define RANKS_MAX      (1 << 16) /* a tag has 16 bits for the sender */
 
 static const char *const algorithm_names[COLL_ALGORITHM_MAX] = {
 	"auto", "ring", "recursive-doubling", "rabenseifner", "direct", "tree",
@@ -87,7 +88,7 @@ static int make_cache(struct coll_comm *comm)
 static int make_scratch(struct coll_comm *comm)
 {
 	struct tp_range range = {.dmabuf_fd = -1};
-	size_t bytes = comm->config.chunk_bytes * COLL_WINDOW;
+	size_t bytes = comm->config.chunk_bytes * (size_t)comm->config.window;
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
@@ -116,6 +117,15 @@ static size_t sane_chunk(const struct transport *tp, size_t chunk)
 	return chunk & ~(size_t)63; /* whole elements of every type, whole cache lines */
 }
 
+static int sane_window(int window)
+{
+	if (window <= 0)
+		window = WINDOW_DEFAULT;
+	if (window > COLL_WINDOW_MAX)
+		window = COLL_WINDOW_MAX;
+	return window < 2 ? 2 : window;
+}
+
 int coll_comm_new(struct transport *tp, const struct coll_config *config, struct coll_comm **out,
 		  char *error)
 {
@@ -134,6 +144,7 @@ int coll_comm_new(struct transport *tp, const struct coll_config *config, struct
 		comm->tp = tp;
 		comm->config = *config;
 		comm->config.chunk_bytes = sane_chunk(tp, config->chunk_bytes);
+		comm->config.window = sane_window(config->window);
 		comm->rank = tp->rank;
 		comm->size = tp->size;
 		comm->reqs = calloc(2 * (size_t)tp->size, sizeof(*comm->reqs));

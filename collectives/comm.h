@@ -5,26 +5,18 @@
 
 #include "collectives/coll.h"
 
-/*
- * Receives and sends under way in a pipeline. Intermediate results wait in as many scratch slots
- * for the next rank to take them, so a rank works on at most half as many chunks of one step (see
- * ring.c).
- */
-#define COLL_WINDOW      8
-#define COLL_STEP_CHUNKS (COLL_WINDOW / 2)
-
 struct coll_comm {
 	struct transport *tp;
 	struct coll_config config;
 	int rank, size;
 	uint16_t seq; /* of the collective, part of every tag */
 	struct mr_cache *cache;
-	char *scratch; /* COLL_WINDOW chunks; never allocated in a call */
+	char *scratch; /* a window of chunks; never allocated in a call */
 	size_t scratch_bytes;
 	struct tp_region *scratch_region;
 	/* Requests live here, not on a stack: after a failure some stay under way. */
 	struct tp_req *reqs; /* for algorithms that talk to all ranks at once: 2 * size */
-	struct tp_req recvs[COLL_WINDOW], sends[COLL_WINDOW]; /* of a pipeline */
+	struct tp_req recvs[COLL_WINDOW_MAX], sends[COLL_WINDOW_MAX]; /* of a pipeline */
 };
 
 /* A user's buffer during one call. */

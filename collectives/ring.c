@@ -3,20 +3,21 @@
  * The pipelined ring behind all-reduce, reduce-scatter and all-gather (see struct ring_layout).
  *
  * Blocks are cut into chunks. The work is one long sequence of items, each one chunk of one step:
- * COLL_STEP_CHUNKS chunks of step 0, as many of step 1, and so on to the last step, then the next
- * chunks of all blocks (a round). Item i of a later step is sent once item i - COLL_STEP_CHUNKS has
- * arrived. Receives are posted ahead, up to COLL_WINDOW, across steps and rounds, so the pipeline
- * never drains.
+ * `width` chunks of step 0, as many of step 1, and so on to the last step, then the next chunks of
+ * all blocks (a round). Item i of a later step is sent once item i - width has arrived. Receives
+ * are posted ahead, up to `window`, across steps and rounds, so the pipeline never drains.
  *
- * A chunk to be reduced arrives in scratch slot i % COLL_WINDOW. Unless it is then complete, the
- * sum stays there and is sent on from there: it never goes through main memory. The slot is free
- * again when that send (item i + COLL_STEP_CHUNKS) is done. Since this is at most half a window
- * later, the rank that is furthest behind can always go on: no deadlock, whatever the sizes.
+ * A chunk to be reduced arrives in scratch slot i % window. Unless it is then complete, the sum
+ * stays there and is sent on from there: it never goes through main memory. The slot is free again
+ * when that send (item i + width) is done. Since width is at most half a window, the rank that is
+ * furthest behind can always go on: no deadlock, whatever the sizes.
  */
 #include "collectives/comm.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define GATHER_CHUNK (16u << 20)
 
 struct cursor {
 	uint64_t index;
@@ -28,6 +29,8 @@ struct ring {
 	struct coll_comm *comm;
 	const struct ring_layout *l;
 	size_t chunk_bytes;
+	uint32_t window;              /* receives and sends under way */
+	uint32_t width;               /* chunks of a step in a round */
 	uint64_t total;               /* items */
 	struct cursor posted;         /* receives posted */
 	struct cursor consumed;       /* receives taken in, in order */
@@ -41,7 +44,7 @@ struct ring {
 static void advance(const struct ring *r, struct cursor *c)
 {
 	c->index++;
-	if (++c->chunk < COLL_STEP_CHUNKS)
+	if (++c->chunk < (int)r->width)
 		return;
 	c->chunk = 0;
 	if (++c->step < r->l->steps)
@@ -59,7 +62,7 @@ struct piece {
 static struct piece piece_of(const struct ring *r, const struct cursor *c, int block)
 {
 	const struct ring_layout *l = r->l;
-	size_t within = ((size_t)c->round * COLL_STEP_CHUNKS + (size_t)c->chunk) * r->chunk_bytes;
+	size_t within = ((size_t)c->round * r->width + (size_t)c->chunk) * r->chunk_bytes;
 	struct piece p = {.offset = (size_t)block * l->block_bytes + within, .within = within};
 
 	if (within < l->block_bytes && p.offset < l->total_bytes) {
@@ -83,7 +86,7 @@ static int block_at(const struct ring *r, int step)
 
 static char *slot_of(const struct ring *r, uint64_t index)
 {
-	return r->comm->scratch + (size_t)(index % COLL_WINDOW) * r->chunk_bytes;
+	return r->comm->scratch + (size_t)(index % r->window) * r->chunk_bytes;
 }
 
 static char *result_of(const struct ring *r, const struct piece *p)
@@ -98,19 +101,19 @@ static bool may_post_recv(const struct ring *r)
 	const struct cursor *c = &r->posted;
 	const struct ring_layout *l = r->l;
 
-	if (c->index >= r->total || c->index - r->consumed.index >= COLL_WINDOW)
+	if (c->index >= r->total || c->index - r->consumed.index >= r->window)
 		return false;
 	if (c->step < l->reduce_steps) {
 		/* The slot's last user: item c->index - window. If that was not a final sum, it
 		 * was sent on from the slot as a later item. */
-		return l->reduce_steps == 1 || c->index < COLL_WINDOW ||
-		       r->sends_done > c->index - COLL_WINDOW + COLL_STEP_CHUNKS;
+		return l->reduce_steps == 1 || c->index < r->window ||
+		       r->sends_done > c->index - r->window + r->width;
 	}
 	/* In place, the chunk to be overwritten is the one sent reduce_steps ago. Its content has
 	 * come back reduced, so it has arrived, but the buffer is free only when the send is
 	 * done. */
 	return !r->in_place || !l->reduce_steps ||
-	       r->sends_done > c->index - (uint64_t)l->reduce_steps * COLL_STEP_CHUNKS;
+	       r->sends_done > c->index - (uint64_t)l->reduce_steps * r->width;
 }
 
 static int post_recvs(struct ring *r)
@@ -121,7 +124,7 @@ static int post_recvs(struct ring *r)
 	while (may_post_recv(r)) {
 		struct cursor *c = &r->posted;
 		struct piece p = piece_of(r, c, block_at(r, c->step + 1));
-		struct tp_req *req = &r->recvs[c->index % COLL_WINDOW];
+		struct tp_req *req = &r->recvs[c->index % r->window];
 		bool reduce = c->step < l->reduce_steps;
 		int rc = 0;
 
@@ -168,7 +171,7 @@ static int consume_recvs(struct ring *r)
 
 	while (r->consumed.index < r->posted.index) {
 		struct cursor *c = &r->consumed;
-		struct tp_req *req = &r->recvs[c->index % COLL_WINDOW];
+		struct tp_req *req = &r->recvs[c->index % r->window];
 		struct piece p;
 
 		if (req->state == TP_FAILED)
@@ -192,9 +195,9 @@ static bool may_send(const struct ring *r)
 {
 	const struct cursor *c = &r->sent;
 
-	if (c->index >= r->total || c->index - r->sends_done >= COLL_WINDOW)
+	if (c->index >= r->total || c->index - r->sends_done >= r->window)
 		return false;
-	return !c->step || r->consumed.index > c->index - COLL_STEP_CHUNKS;
+	return !c->step || r->consumed.index > c->index - r->width;
 }
 
 static int post_sends(struct ring *r)
@@ -205,7 +208,7 @@ static int post_sends(struct ring *r)
 	while (may_send(r)) {
 		struct cursor *c = &r->sent;
 		struct piece p = piece_of(r, c, block_at(r, c->step));
-		struct tp_req *req = &r->sends[c->index % COLL_WINDOW];
+		struct tp_req *req = &r->sends[c->index % r->window];
 		const struct tp_region *region = l->dst_region;
 		const char *from;
 		int rc = 0;
@@ -214,7 +217,7 @@ static int post_sends(struct ring *r)
 			from = l->first ? l->first + p.within : l->src + p.offset;
 			region = l->first ? l->first_region : l->src_region;
 		} else if (c->step < l->reduce_steps) {
-			from = slot_of(r, c->index - COLL_STEP_CHUNKS);
+			from = slot_of(r, c->index - r->width);
 			region = r->comm->scratch_region;
 		} else {
 			from = result_of(r, &p);
@@ -234,7 +237,7 @@ static int post_sends(struct ring *r)
 static int retire_sends(struct ring *r)
 {
 	while (r->sends_done < r->sent.index) {
-		struct tp_req *req = &r->sends[r->sends_done % COLL_WINDOW];
+		struct tp_req *req = &r->sends[r->sends_done % r->window];
 
 		if (req->state == TP_FAILED)
 			return tp_wait(r->comm->tp, req);
@@ -260,19 +263,32 @@ static int turn(struct ring *r)
 	return rc ? rc : retire_sends(r);
 }
 
+/* How the blocks are cut. Without a reduction nothing has to fit into scratch memory or a cache,
+ * and every message costs. */
+static void ring_cut(struct ring *r)
+{
+	const struct ring_layout *l = r->l;
+	const struct coll_comm *comm = r->comm;
+	uint64_t chunks, rounds;
+
+	r->window = (uint32_t)comm->config.window;
+	r->chunk_bytes = comm->config.chunk_bytes;
+	if (!l->reduce_steps && r->chunk_bytes < GATHER_CHUNK)
+		r->chunk_bytes =
+			GATHER_CHUNK < comm->tp->max_msg_bytes ? GATHER_CHUNK : r->chunk_bytes;
+	chunks = (l->block_bytes + r->chunk_bytes - 1) / r->chunk_bytes;
+	r->width = chunks < r->window / 2 ? (uint32_t)chunks : r->window / 2;
+	rounds = r->width ? (chunks + r->width - 1) / r->width : 0;
+	r->total = rounds * (uint64_t)l->steps * r->width;
+}
+
 int ring_run(struct coll_comm *comm, const struct ring_layout *l)
 {
-	struct ring r = {.comm = comm,
-			 .l = l,
-			 .chunk_bytes = comm->config.chunk_bytes,
-			 .recvs = comm->recvs,
-			 .sends = comm->sends};
-	size_t round_bytes = r.chunk_bytes * COLL_STEP_CHUNKS;
-	uint64_t rounds = (l->block_bytes + round_bytes - 1) / round_bytes;
+	struct ring r = {.comm = comm, .l = l, .recvs = comm->recvs, .sends = comm->sends};
 	int rc;
 
+	ring_cut(&r);
 	r.in_place = l->dst == l->src;
-	r.total = rounds * (uint64_t)l->steps * COLL_STEP_CHUNKS;
 	if (r.total > UINT32_MAX)
 		return tp_fail(comm->tp, -EMSGSIZE, "%zu bytes are too many: use larger chunks",
 			       l->total_bytes);

@@ -27,6 +27,7 @@ enum key {
 	KEY_REGISTER,
 	KEY_ALGORITHM,
 	KEY_CHUNK,
+	KEY_WINDOW,
 	KEY_NP,
 	KEY_BIND,
 	KEY_PORT,
@@ -55,7 +56,8 @@ static const struct argp_option options[] = {
 	{"algorithm", KEY_ALGORITHM, "NAME", 0,
 	 "auto, ring, recursive-doubling, rabenseifner, direct or tree, for collectives that have it",
 	 0},
-	{"chunk", KEY_CHUNK, "SIZE", 0, "of the pipeline (default 256K)", 0},
+	{"chunk", KEY_CHUNK, "SIZE", 0, "of the pipeline (default: what suits the provider)", 0},
+	{"window", KEY_WINDOW, "N", 0, "chunks under way, 2 to 16 (default: likewise)", 0},
 
 	{NULL, 0, NULL, 0, "Measuring:", 3},
 	{"iters", 'n', "N", 0, "timed calls (default 20)", 0},
@@ -318,6 +320,9 @@ static error_t parse_network(int key, char *arg, struct argp_state *state)
 		break;
 	case KEY_CHUNK:
 		o->coll.chunk_bytes = parse_size(arg, state, "--chunk");
+		break;
+	case KEY_WINDOW:
+		o->coll.window = parse_int(arg, 2, COLL_WINDOW_MAX, state, "--window");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;

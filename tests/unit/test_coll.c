@@ -35,6 +35,7 @@ struct job {
 	enum coll_algorithm algorithm;
 	size_t inject;
 	size_t cache_entries;
+	int window;
 	int repeats;
 	/* A script of its own instead of one collective. */
 	int (*script)(struct coll_comm *comm, struct transport *tp);
@@ -261,6 +262,7 @@ static void *rank_main(void *arg)
 	config.chunk_bytes = CHUNK;
 	config.algorithm = w->job->algorithm;
 	config.cache_entries = w->job->cache_entries;
+	config.window = w->job->window;
 	if (coll_comm_new(tp, &config, &comm, error)) {
 		snprintf(r->failure, sizeof(r->failure), "%s", error);
 	} else if (w->job->script) {
@@ -425,6 +427,23 @@ static void test_types(void **state)
 				}
 			}
 		}
+}
+
+/* Every depth of the pipeline, with several rounds. */
+static void test_windows(void **state)
+{
+	(void)state;
+	for (int window = 2; window <= COLL_WINDOW_MAX; window++) {
+		for (int what = ALL_REDUCE; what <= BROADCAST; what++) {
+			struct job job = job_of((enum what)what, 30011);
+
+			job.algorithm = COLL_RING;
+			job.window = window;
+			job.in_place = window & 1;
+			run(&job, 2);
+			run(&job, 4);
+		}
+	}
 }
 
 static void test_cache_off(void **state)
@@ -607,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_broadcast),
 		cmocka_unit_test(test_all_to_all),
 		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_cache_off),
 		cmocka_unit_test(test_registers_once),
 		cmocka_unit_test(test_same_bits),
