@@ -207,7 +207,7 @@ static void begin_range(struct nest *nest, const struct nest_item *item)
 	}
 	item_copy(copy, &item->event);
 	copy->ordinal = item->ordinal;
-	copy->inflight = false;
+	copy->inflight = NULL;
 	copy->hidden = false;
 	begin(nest, copy, true);
 }
@@ -327,7 +327,8 @@ static void adopt(struct nest *nest, struct nest_item *item, uint64_t index)
 	nest->roots[nest->root_head++ & nest->mask] = index;
 }
 
-void nest_feed(struct nest *nest, const struct trace_event *event, uint64_t ordinal, bool inflight)
+void nest_feed(struct nest *nest, const struct trace_event *event, uint64_t ordinal,
+	       const struct trace_inflight *inflight)
 {
 	struct nest_item *item;
 	uint64_t index;

@@ -12,10 +12,10 @@
 	500 /* slices open at once on a track; deeper ones are left out and counted */
 
 struct nest_item {
-	struct trace_event event; /* times on the model's clock */
-	uint64_t ordinal;         /* the caller's */
-	bool inflight;            /* a call that had not returned */
-	/* nest.c's own: */
+	struct trace_event event;              /* times on the model's clock */
+	uint64_t ordinal;                      /* the caller's */
+	const struct trace_inflight *inflight; /* of a call that had not returned, else NULL */
+					       /* nest.c's own: */
 	bool hidden;
 	uint64_t head, next;
 };
@@ -45,7 +45,8 @@ struct nest;
  * are placed right unless their begin equals that of the first call inside. A power of two. */
 struct nest *nest_new(const struct nest_ops *ops, void *user, unsigned window);
 /* event: times on the model's clock, ends never falling. */
-void nest_feed(struct nest *nest, const struct trace_event *event, uint64_t ordinal, bool inflight);
+void nest_feed(struct nest *nest, const struct trace_event *event, uint64_t ordinal,
+	       const struct trace_inflight *inflight);
 /* Tells what is left; ranges still open end at end_ns (or at the last record). Afterwards ready for
  * another thread. */
 void nest_finish(struct nest *nest, int64_t end_ns);

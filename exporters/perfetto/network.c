@@ -4,7 +4,7 @@
  * ranges across threads, and the counters that follow from them. One merged pass over a process.
  */
 #include "exporters/model/lanes.h"
-#include "exporters/model/text.h"
+#include "exporters/model/walk.h"
 #include "exporters/perfetto/trace.h"
 
 #include <errno.h>
@@ -357,43 +357,11 @@ static const struct model_match_ops match_callbacks = {
 	.range_end = on_range_end,
 };
 
-static void add_counts(struct model_match_counts *to, const struct model_match_counts *from)
+static int on_stop(void *user)
 {
-	to->transfers += from->transfers;
-	to->exact += from->exact;
-	to->approximate += from->approximate;
-	to->at_return += from->at_return;
-	to->unfinished += from->unfinished;
-	to->lost += from->lost;
-	to->completions_unmatched += from->completions_unmatched;
-	to->pops_unmatched += from->pops_unmatched;
-	to->closes_unmatched += from->closes_unmatched;
-}
+	const struct network_export *export = user;
 
-static int match_process(struct network_export *export)
-{
-	struct trace *trace = export->trace;
-	struct trace_event event;
-	int error = 0;
-	struct model_matcher *matcher =
-		model_matcher_new(trace->model, export->process->index, &match_callbacks, export);
-	struct model_cursor *cursor =
-		model_cursor_open(trace->model, export->process->index, MODEL_ALL_THREADS, &error);
-
-	if (!matcher && !error)
-		error = -ENOMEM;
-	while (!error && model_cursor_next(cursor, &event) > 0) {
-		model_matcher_feed(matcher, &event);
-		error = export->error ? export->error : trace->output.error;
-	}
-	if (!error) {
-		model_matcher_finish(matcher);
-		error = export->error;
-		add_counts(&trace->result->match, model_matcher_counts(matcher));
-	}
-	model_cursor_close(cursor);
-	model_matcher_free(matcher);
-	return error;
+	return export->error ? export->error : export->trace->output.error;
 }
 
 int export_network(struct trace *trace, unsigned index)
@@ -405,7 +373,8 @@ int export_network(struct trace *trace, unsigned index)
 
 	model_bounds(trace->model, &first_ns, &last_ns, &realtime_ns);
 	sequence_begin(trace, index, first_ns, 0);
-	error = match_process(&export);
+	error = walk_merged(trace->model, index, &match_callbacks, &export, on_stop,
+			    &trace->result->match);
 	for (unsigned i = 0; i < export.group_count; i++)
 		lanes_done(&export.groups[i].lanes);
 	free(export.groups);

@@ -2,17 +2,10 @@
  *
  * Threads: what each did, call by call, and its synchronizations once more on a track of their own.
  */
-#include "exporters/model/nest.h"
-#include "exporters/model/text.h"
+#include "exporters/model/walk.h"
 #include "exporters/perfetto/trace.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define WINDOW       1024
-#define INFLIGHT_MAX 4096
-#define PROGRESS     65536 /* records between two calls of the progress callback */
 
 struct thread_export {
 	struct trace *trace;
@@ -20,16 +13,7 @@ struct thread_export {
 	unsigned thread;
 	uint64_t synchronizations; /* track, 0 while it has not been declared */
 	int64_t instant_ns; /* of the newest event told, if that was an instant, else INT64_MIN */
-	const char *inflight_api;
-	uint32_t inflight_stack;
 };
-
-static bool is_wait(const struct type_cache *cache, const struct nest_item *item)
-{
-	if (item->inflight)
-		return item->event.type == wl_event_type(WL_EV_cuda_wait);
-	return cache->cls >= 0 && item->event.args[cache->cls] == WL_call_class_waits;
-}
 
 static uint32_t name_of(struct thread_export *export, const struct type_cache *cache,
 			const struct nest_item *item)
@@ -37,18 +21,17 @@ static uint32_t name_of(struct thread_export *export, const struct type_cache *c
 	struct trace *trace = export->trace;
 	int index = cache->api >= 0 ? cache->api : cache->text;
 
-	if (item->inflight && export->inflight_api)
-		return intern_constant(trace, SPACE_NAMES, export->inflight_api);
+	if (item->inflight && *item->inflight->api)
+		return intern_constant(trace, SPACE_NAMES, item->inflight->api);
 	if (index >= 0 && item->event.args[index])
 		return intern_string(trace, SPACE_NAMES, (uint32_t)item->event.args[index]);
 	return cache->name;
 }
 
-static uint32_t stack_of(const struct thread_export *export, const struct type_cache *cache,
-			 const struct nest_item *item)
+static uint32_t stack_of(const struct type_cache *cache, const struct nest_item *item)
 {
 	if (item->inflight)
-		return export->inflight_stack;
+		return item->inflight->stack;
 	return cache->stack >= 0 ? (uint32_t)item->event.args[cache->stack] : 0;
 }
 
@@ -139,7 +122,7 @@ static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool 
 		return;
 	export->instant_ns = INT64_MIN;
 	if (!continued)
-		stack = intern_stack(trace, stack_of(export, cache, item));
+		stack = intern_stack(trace, stack_of(cache, item));
 	packet = sequence_packet(trace, ts);
 	name = name_of(export, cache, item);
 	event = open_event(trace, SLICE_BEGIN, 0, name, cache->category);
@@ -155,7 +138,7 @@ static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool 
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
 	packet_end(trace, packet);
-	if (!continued && is_wait(cache, item))
+	if (!continued && item_waits(item, cache->cls))
 		begin_synchronization(export, cache, item, ts, name, stack);
 }
 
@@ -181,7 +164,7 @@ static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t
 		return;
 	export->instant_ns = INT64_MIN;
 	put_end(export->trace, ts, 0, open);
-	if (is_wait(cache, item))
+	if (item_waits(item, cache->cls))
 		put_end(export->trace, ts, export->synchronizations, false);
 }
 
@@ -200,7 +183,7 @@ static void on_instant(void *user, const struct nest_item *item)
 	if (!cache)
 		return;
 	export->instant_ns = pair ? INT64_MIN : ts;
-	stack = intern_stack(trace, stack_of(export, cache, item));
+	stack = intern_stack(trace, stack_of(cache, item));
 	packet = sequence_packet(trace, ts);
 	event = open_event(trace, pair ? SLICE_BEGIN : INSTANT, 0, name_of(export, cache, item),
 			   cache->category);
@@ -214,114 +197,47 @@ static void on_instant(void *user, const struct nest_item *item)
 		put_end(trace, ts, 0, false);
 }
 
-static const struct nest_ops nest_callbacks = {on_begin, on_end, on_instant};
-
-/* The call the thread had not returned from, as a record that ends with the recording. */
-static void feed_inflight(struct thread_export *export, struct nest *nest,
-			  const struct trace_inflight *calls, unsigned count, int64_t end_ns)
+static void on_thread(void *user, unsigned thread)
 {
-	for (unsigned i = 0; i < count; i++) {
-		struct trace_event event = {0};
+	struct thread_export *export = user;
+	int64_t first_ns, last_ns, realtime_ns;
 
-		if (calls[i].thread != export->thread || !calls[i].type ||
-		    calls[i].type->form != WL_FORM_CALL)
-			continue;
-		event.type = calls[i].type;
-		event.thread = export->thread;
-		event.begin_ns = model_time(export->process, calls[i].since_ns);
-		event.end_ns = end_ns > event.begin_ns ? end_ns : event.begin_ns;
-		export->inflight_api = calls[i].api && *calls[i].api ? calls[i].api : NULL;
-		export->inflight_stack = calls[i].stack;
-		nest_feed(nest, &event, 0, true);
-		return; /* a thread is in one call */
-	}
+	model_bounds(export->trace->model, &first_ns, &last_ns, &realtime_ns);
+	export->thread = thread;
+	export->synchronizations = 0;
+	export->instant_ns = INT64_MIN;
+	describe_thread(export->trace, export->process, thread);
+	sequence_begin(export->trace, export->process->index, first_ns,
+		       uuid_thread(export->process, thread));
 }
 
-static int report_progress(struct trace *trace, const struct thread_export *export)
+static int on_check(void *user, unsigned done)
 {
-	uint64_t process = export->process->index, count = model_process_count(trace->model);
-	uint64_t threads = export->process->thread_count ? export->process->thread_count : 1;
+	const struct thread_export *export = user;
+	const struct export_options *options = export->trace->options;
+	uint64_t count = model_process_count(export->trace->model);
 
-	if (!trace->options->progress)
-		return 0;
-	return trace->options->progress(
-		       trace->options->user,
-		       (unsigned)((process * threads + export->thread) * 1000 / (count * threads)))
-		       ? -EINTR
-		       : 0;
+	if (export->trace->output.error || !options->progress)
+		return export->trace->output.error;
+	done = (unsigned)((export->process->index * 1000ull + done) / count);
+	return options->progress(options->user, done) ? -EINTR : 0;
 }
 
-static bool is_shown_merged(const struct wl_event_type *type)
-{
-	return type->category == WL_CAT_ofi_xfer || type->category == WL_CAT_ofi_mr ||
-	       type == wl_event_type(WL_EV_nvtx_start);
-}
-
-static int feed_records(struct thread_export *export, struct nest *nest, bool *merged)
-{
-	const struct wl_event_type *post = wl_event_type(WL_EV_ofi_post);
-	const struct wl_event_type *completion = wl_event_type(WL_EV_ofi_completion);
-	uint64_t posts = 0, completions = 0, records = 0;
-	struct trace *trace = export->trace;
-	struct trace_event event;
-	int error = 0, more;
-	struct model_cursor *cursor = model_cursor_open(trace->model, export->process->index,
-							(int)export->thread, &error);
-
-	if (!cursor)
-		return error;
-	while ((more = model_cursor_next(cursor, &event)) > 0) {
-		uint64_t ordinal = 0;
-
-		if (event.type == post)
-			ordinal = posts++;
-		else if (event.type == completion)
-			ordinal = completions++;
-		*merged |= is_shown_merged(event.type);
-		event.begin_ns = model_time(export->process, event.begin_ns);
-		event.end_ns = model_time(export->process, event.end_ns);
-		nest_feed(nest, &event, ordinal, false);
-		if (++records % PROGRESS == 0)
-			error = report_progress(trace, export);
-		if (error || trace->output.error)
-			break;
-	}
-	model_cursor_close(cursor);
-	/* An unreadable rest is damage, which the process says of itself; what was read is shown. */
-	return error ? error : trace->output.error;
-}
+static const struct walk_ops callbacks = {
+	.thread = on_thread,
+	.nest = {on_begin, on_end, on_instant},
+	.check = on_check,
+};
 
 int export_threads(struct trace *trace, unsigned index, bool *merged)
 {
-	const struct model_process *process = model_process(trace->model, index);
-	struct thread_export export = {.trace = trace, .process = process};
-	struct nest *nest = nest_new(&nest_callbacks, &export, WINDOW);
-	struct trace_inflight *calls = calloc(INFLIGHT_MAX, sizeof(*calls));
-	int64_t first_ns, last_ns, realtime_ns, end_ns = model_time(process, process->info.end_ns);
-	unsigned count = 0;
-	int error = nest && calls ? 0 : -ENOMEM;
+	struct thread_export export = {.trace = trace,
+				       .process = model_process(trace->model, index)};
+	struct nest_counts counts = {0};
+	int error = walk_threads(trace->model, index, &callbacks, &export, &counts, merged);
 
-	if (!error)
-		count = model_inflight(trace->model, index, calls, INFLIGHT_MAX);
-	model_bounds(trace->model, &first_ns, &last_ns, &realtime_ns);
-	for (unsigned thread = 0; thread < process->thread_count && !error; thread++) {
-		export.thread = thread;
-		export.synchronizations = 0;
-		export.instant_ns = INT64_MIN;
-		describe_thread(trace, process, thread);
-		sequence_begin(trace, index, first_ns, uuid_thread(process, thread));
-		error = report_progress(trace, &export);
-		if (!error)
-			error = feed_records(&export, nest, merged);
-		feed_inflight(&export, nest, calls, count, end_ns);
-		nest_finish(nest, end_ns);
-	}
-	if (nest) {
-		trace->result->slices += nest_counts(nest)->slices;
-		trace->result->instants += nest_counts(nest)->instants;
-		trace->result->split += nest_counts(nest)->split;
-	}
-	nest_free(nest);
-	free(calls);
+	trace->result->slices += counts.slices;
+	trace->result->instants += counts.instants;
+	trace->result->split += counts.split;
 	return error;
 }

@@ -17,87 +17,13 @@
 #define ROOM_BYTES   (SIDE_BYTES + (1u << 16)) /* what one packet may need */
 #define TEXT_MAX     4096u                     /* longer texts are cut */
 
-/* --- numbers ------------------------------------------------------------------------------------ */
-
-static int map_init(struct iid_map *map)
-{
-	map->mask = 127;
-	map->count = 0;
-	map->keys = calloc(map->mask + 1u, sizeof(*map->keys));
-	map->iids = calloc(map->mask + 1u, sizeof(*map->iids));
-	return map->keys && map->iids ? 0 : -ENOMEM;
-}
-
-static void map_done(struct iid_map *map)
-{
-	free(map->keys);
-	free(map->iids);
-}
-
-static void map_clear(struct iid_map *map)
-{
-	if (map->count)
-		memset(map->iids, 0, (map->mask + 1u) * sizeof(*map->iids));
-	map->count = 0;
-}
-
-static int map_grow(struct iid_map *map)
-{
-	uint32_t mask = map->mask * 2 + 1;
-	uint64_t *keys = calloc((size_t)mask + 1, sizeof(*keys));
-	uint32_t *iids = calloc((size_t)mask + 1, sizeof(*iids));
-
-	if (!keys || !iids) {
-		free(keys);
-		free(iids);
-		return -ENOMEM;
-	}
-	for (uint32_t i = 0; i <= map->mask; i++) {
-		uint32_t slot = (uint32_t)text_mix(map->keys[i]) & mask;
-
-		if (!map->iids[i])
-			continue;
-		while (iids[slot])
-			slot = (slot + 1) & mask;
-		keys[slot] = map->keys[i];
-		iids[slot] = map->iids[i];
-	}
-	map_done(map);
-	map->keys = keys;
-	map->iids = iids;
-	map->mask = mask;
-	return 0;
-}
-
-uint32_t iid_get(struct iid_map *map, uint64_t key, bool *fresh)
-{
-	uint32_t slot = (uint32_t)text_mix(key) & map->mask;
-
-	for (; map->iids[slot]; slot = (slot + 1) & map->mask) {
-		if (map->keys[slot] == key) {
-			*fresh = false;
-			return map->iids[slot];
-		}
-	}
-	*fresh = true;
-	if (map->count > map->mask / 2) {
-		if (map_grow(map))
-			return 0;
-		for (slot = (uint32_t)text_mix(key) & map->mask; map->iids[slot];)
-			slot = (slot + 1) & map->mask;
-	}
-	map->keys[slot] = key;
-	map->iids[slot] = ++map->count;
-	return map->count;
-}
-
 /* --- the file ----------------------------------------------------------------------------------- */
 
 static void trace_free(struct trace *trace)
 {
 	for (unsigned i = 0; i < SPACE_MAX; i++)
-		map_done(&trace->spaces[i]);
-	map_done(&trace->type_index);
+		number_map_done(&trace->spaces[i]);
+	number_map_done(&trace->type_index);
 	free(trace->types);
 	free(trace->buffer);
 	free(trace->side_buffer);
@@ -121,9 +47,9 @@ int trace_open(struct trace *trace, struct model *model, const char *path,
 	if (!trace->buffer || !trace->side_buffer || (compress && !trace->deflater))
 		error = -ENOMEM;
 	for (unsigned i = 0; i < SPACE_MAX && !error; i++)
-		error = map_init(&trace->spaces[i]);
+		error = number_map_init(&trace->spaces[i]);
 	if (!error)
-		error = map_init(&trace->type_index);
+		error = number_map_init(&trace->type_index);
 	if (error)
 		snprintf(err, err_size, "writing %s: %s", path, strerror(-error));
 	else
@@ -201,8 +127,8 @@ void sequence_begin(struct trace *trace, unsigned process, int64_t first_ns, uin
 	uint8_t *packet, *nested, *inner;
 
 	for (unsigned i = 0; i < SPACE_MAX; i++)
-		map_clear(&trace->spaces[i]);
-	map_clear(&trace->type_index);
+		number_map_clear(&trace->spaces[i]);
+	number_map_clear(&trace->type_index);
 	trace->type_count = 0;
 	trace->sequence++;
 	trace->process = process;
@@ -266,7 +192,7 @@ uint32_t intern_text(struct trace *trace, enum space space, uint64_t key, const 
 {
 	char clean[TEXT_MAX];
 	bool fresh;
-	uint32_t iid = iid_get(&trace->spaces[space], key, &fresh);
+	uint32_t iid = number_map_get(&trace->spaces[space], key, &fresh);
 
 	if (fresh && iid) {
 		size_t length = text_clean(clean, sizeof(clean), text, strlen(text));
@@ -284,7 +210,7 @@ uint32_t intern_constant(struct trace *trace, enum space space, const char *text
 uint32_t intern_string(struct trace *trace, enum space space, uint32_t id)
 {
 	bool fresh;
-	uint32_t iid = iid_get(&trace->spaces[space], STRING_KEY(id), &fresh);
+	uint32_t iid = number_map_get(&trace->spaces[space], STRING_KEY(id), &fresh);
 
 	if (fresh && iid) {
 		const char *text = model_string(trace->model, trace->process, id);
@@ -313,13 +239,13 @@ static uint32_t intern_mapping(struct trace *trace, const struct model_frame *fr
 	uint32_t path = 0, build_id = 0, iid;
 	bool fresh;
 
-	iid = iid_get(&trace->spaces[SPACE_MAPPINGS], TEXT_KEY(frame->module), &fresh);
+	iid = number_map_get(&trace->spaces[SPACE_MAPPINGS], TEXT_KEY(frame->module), &fresh);
 	if (!fresh || !iid)
 		return iid;
 	path = intern_constant(trace, SPACE_PATHS, frame->module);
 	if (frame->build_id_bytes) {
-		build_id =
-			iid_get(&trace->spaces[SPACE_BUILD_IDS], TEXT_KEY(frame->module), &fresh);
+		build_id = number_map_get(&trace->spaces[SPACE_BUILD_IDS], TEXT_KEY(frame->module),
+					  &fresh);
 		put_interned(trace, SPACE_BUILD_IDS, build_id, frame->build_id,
 			     frame->build_id_bytes);
 	}
@@ -360,7 +286,7 @@ static uint32_t intern_frame(struct trace *trace, const struct model_frame *fram
 	char name[512];
 	bool fresh;
 
-	iid = iid_get(&trace->spaces[SPACE_FRAMES], key, &fresh);
+	iid = number_map_get(&trace->spaces[SPACE_FRAMES], key, &fresh);
 	if (!fresh || !iid)
 		return iid;
 	spill(trace);
@@ -405,7 +331,7 @@ uint32_t intern_stack(struct trace *trace, uint32_t id)
 	stack = model_stack(trace->model, trace->process, id);
 	if (!stack->count)
 		return 0;
-	iid = iid_get(&trace->spaces[SPACE_STACKS], id, &fresh);
+	iid = number_map_get(&trace->spaces[SPACE_STACKS], id, &fresh);
 	if (!fresh || !iid)
 		return iid;
 	count = stack->count < MODEL_STACK_MAX ? stack->count : MODEL_STACK_MAX;
@@ -425,7 +351,7 @@ uint32_t intern_stack(struct trace *trace, uint32_t id)
 const struct type_cache *type_of(struct trace *trace, const struct wl_event_type *type)
 {
 	bool fresh;
-	uint32_t index = iid_get(&trace->type_index, TEXT_KEY(type), &fresh);
+	uint32_t index = number_map_get(&trace->type_index, TEXT_KEY(type), &fresh);
 	struct type_cache *cache;
 
 	if (!fresh && index)

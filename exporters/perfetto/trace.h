@@ -7,6 +7,7 @@
 #define WAYLAY_EXPORTERS_PERFETTO_TRACE_H
 
 #include "exporters/exporters.h"
+#include "exporters/model/number_map.h"
 #include "exporters/output.h"
 #include "exporters/perfetto/pb.h"
 
@@ -36,13 +37,6 @@ enum space {
 	SPACE_MAX,
 };
 
-/* From any 64-bit key to the sequence's number for it, from 1 on. */
-struct iid_map {
-	uint64_t *keys;
-	uint32_t *iids;
-	uint32_t count, mask;
-};
-
 /* What a sequence knows about an event type. */
 struct type_cache {
 	const struct wl_event_type *type;
@@ -66,10 +60,10 @@ struct trace {
 	uint32_t sequence;
 	int64_t last_ts;
 	unsigned process; /* whose string ids are meant */
-	struct iid_map spaces[SPACE_MAX];
+	struct number_map spaces[SPACE_MAX];
 	struct type_cache *types;
 	uint32_t type_count, type_capacity;
-	struct iid_map type_index;
+	struct number_map type_index;
 };
 
 int trace_open(struct trace *trace, struct model *model, const char *path,
@@ -102,9 +96,6 @@ uint32_t intern_string(struct trace *trace, enum space space, uint32_t id);
 uint32_t intern_stack(struct trace *trace, uint32_t stack);
 
 const struct type_cache *type_of(struct trace *trace, const struct wl_event_type *type);
-/* Number of the key in the map, *fresh if it was not there; 0 when memory is short. */
-uint32_t iid_get(struct iid_map *map, uint64_t key, bool *fresh);
-
 /* args.c: debug annotations into an open track event. */
 void args_event(struct trace *trace, const struct type_cache *cache,
 		const struct trace_event *event);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walking a process's records for an exporter.
+ */
+#include "exporters/model/walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define WINDOW       1024
+#define INFLIGHT_MAX 4096
+#define CHECK_EVERY  16384 /* records */
+
+struct walk {
+	struct model *model;
+	const struct model_process *process;
+	const struct walk_ops *ops;
+	void *user;
+	struct nest *nest;
+	const struct trace_inflight *calls;
+	unsigned call_count;
+	bool *merged;
+};
+
+/* The call the thread had not returned from, as a record that ends with the recording. */
+static void feed_inflight(struct walk *walk, unsigned thread, int64_t end_ns)
+{
+	for (unsigned i = 0; i < walk->call_count; i++) {
+		const struct trace_inflight *call = &walk->calls[i];
+		struct trace_event event = {.type = call->type, .thread = thread};
+
+		if (call->thread != thread || !call->type || call->type->form != WL_FORM_CALL)
+			continue;
+		event.begin_ns = model_time(walk->process, call->since_ns);
+		event.end_ns = end_ns > event.begin_ns ? end_ns : event.begin_ns;
+		nest_feed(walk->nest, &event, 0, call);
+		return; /* a thread is in one call */
+	}
+}
+
+static bool is_shown_merged(const struct wl_event_type *type)
+{
+	return type->category == WL_CAT_ofi_xfer || type->category == WL_CAT_ofi_mr ||
+	       type == wl_event_type(WL_EV_nvtx_start);
+}
+
+static int check(const struct walk *walk, unsigned thread, int64_t now_ns)
+{
+	const struct trace_thread *info = &walk->process->threads[thread].info;
+	int64_t length = info->last_ns - info->first_ns, at = now_ns - info->first_ns;
+	unsigned part =
+		length > 0 && at > 0 ? (unsigned)(at < length ? at * 1000.0 / length : 1000) : 0;
+
+	if (!walk->ops->check)
+		return 0;
+	return walk->ops->check(walk->user, (thread * 1000 + part) / walk->process->thread_count);
+}
+
+static int feed_records(struct walk *walk, unsigned thread)
+{
+	const struct wl_event_type *post = wl_event_type(WL_EV_ofi_post);
+	const struct wl_event_type *completion = wl_event_type(WL_EV_ofi_completion);
+	uint64_t posts = 0, completions = 0, records = 0;
+	struct trace_event event;
+	int error = 0;
+	struct model_cursor *cursor =
+		model_cursor_open(walk->model, walk->process->index, (int)thread, &error);
+
+	if (!cursor)
+		return error;
+	/* An unreadable rest is damage, which the process says of itself; what was read is shown. */
+	while (!error && model_cursor_next(cursor, &event) > 0) {
+		uint64_t ordinal = 0;
+
+		if (event.type == post)
+			ordinal = posts++;
+		else if (event.type == completion)
+			ordinal = completions++;
+		*walk->merged |= is_shown_merged(event.type);
+		if (++records % CHECK_EVERY == 0)
+			error = check(walk, thread, event.end_ns);
+		event.begin_ns = model_time(walk->process, event.begin_ns);
+		event.end_ns = model_time(walk->process, event.end_ns);
+		nest_feed(walk->nest, &event, ordinal, NULL);
+	}
+	model_cursor_close(cursor);
+	return error;
+}
+
+static void add_nest_counts(struct nest_counts *to, const struct nest_counts *from)
+{
+	to->slices += from->slices;
+	to->instants += from->instants;
+	to->split += from->split;
+	to->too_deep += from->too_deep;
+	to->orphans += from->orphans;
+	to->adjusted += from->adjusted;
+}
+
+int walk_threads(struct model *model, unsigned index, const struct walk_ops *ops, void *user,
+		 struct nest_counts *counts, bool *merged)
+{
+	const struct model_process *process = model_process(model, index);
+	struct trace_inflight *calls = calloc(INFLIGHT_MAX, sizeof(*calls));
+	struct walk walk = {.model = model,
+			    .process = process,
+			    .ops = ops,
+			    .user = user,
+			    .nest = nest_new(&ops->nest, user, WINDOW),
+			    .calls = calls,
+			    .merged = merged};
+	int64_t end_ns = model_time(process, process->info.end_ns);
+	int error = walk.nest && calls ? 0 : -ENOMEM;
+
+	if (!error)
+		walk.call_count = model_inflight(model, index, calls, INFLIGHT_MAX);
+	for (unsigned thread = 0; thread < process->thread_count && !error; thread++) {
+		ops->thread(user, thread);
+		error = check(&walk, thread, process->threads[thread].info.first_ns);
+		if (!error)
+			error = feed_records(&walk, thread);
+		feed_inflight(&walk, thread, end_ns);
+		nest_finish(walk.nest, end_ns);
+	}
+	if (walk.nest)
+		add_nest_counts(counts, nest_counts(walk.nest));
+	nest_free(walk.nest);
+	free(calls);
+	return error;
+}
+
+static void add_match_counts(struct model_match_counts *to, const struct model_match_counts *from)
+{
+	to->transfers += from->transfers;
+	to->exact += from->exact;
+	to->approximate += from->approximate;
+	to->at_return += from->at_return;
+	to->unfinished += from->unfinished;
+	to->lost += from->lost;
+	to->completions_unmatched += from->completions_unmatched;
+	to->pops_unmatched += from->pops_unmatched;
+	to->closes_unmatched += from->closes_unmatched;
+}
+
+int walk_merged(struct model *model, unsigned process, const struct model_match_ops *ops,
+		void *user, int (*stop)(void *user), struct model_match_counts *counts)
+{
+	struct trace_event event;
+	int error = 0;
+	struct model_matcher *matcher = model_matcher_new(model, process, ops, user);
+	struct model_cursor *cursor = model_cursor_open(model, process, MODEL_ALL_THREADS, &error);
+
+	if (!matcher && !error)
+		error = -ENOMEM;
+	while (!error && model_cursor_next(cursor, &event) > 0) {
+		model_matcher_feed(matcher, &event);
+		error = stop(user);
+	}
+	if (!error) {
+		model_matcher_finish(matcher);
+		error = stop(user);
+		add_match_counts(counts, model_matcher_counts(matcher));
+	}
+	model_cursor_close(cursor);
+	model_matcher_free(matcher);
+	return error;
+}
+
+bool item_waits(const struct nest_item *item, int cls_index)
+{
+	/* Of a call in flight no arguments are known; an explicit wait it is all the same. */
+	if (item->inflight)
+		return item->event.type == wl_event_type(WL_EV_cuda_wait);
+	return cls_index >= 0 && item->event.args[cls_index] == WL_call_class_waits;
+}

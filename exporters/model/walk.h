@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two passes that every exporter makes over a process: thread by thread as nested slices, and
+ * merged for what no single thread shows.
+ */
+#ifndef WAYLAY_EXPORTERS_WALK_H
+#define WAYLAY_EXPORTERS_WALK_H
+
+#include "exporters/exporters.h"
+#include "exporters/model/nest.h"
+
+struct walk_ops {
+	/* Before a thread's first slice. */
+	void (*thread)(void *user, unsigned thread);
+	struct nest_ops nest;
+	/* Now and then; done: 0 .. 1000 of this process. Non-zero ends the walk with that error. */
+	int (*check)(void *user, unsigned done);
+};
+
+/* All threads of a process. Items carry the thread's running number of posts and of completions as
+ * ordinal. *merged: whether walk_merged would find anything but push / pop ranges. counts are added
+ * to. 0 or -errno. */
+int walk_threads(struct model *model, unsigned process, const struct walk_ops *ops, void *user,
+		 struct nest_counts *counts, bool *merged);
+
+/* One merged pass through a matcher. stop: asked after each record, non-zero ends it. counts are
+ * added to. */
+int walk_merged(struct model *model, unsigned process, const struct model_match_ops *ops,
+		void *user, int (*stop)(void *user), struct model_match_counts *counts);
+
+/* Whether an item is a synchronization. cls_index: of its type's `cls` argument, -1 none. */
+bool item_waits(const struct nest_item *item, int cls_index);
+
+#endif
