@@ -295,6 +295,20 @@ bool wl_place_find(const void *address, struct wl_place *place)
 	return false;
 }
 
+const void *wl_place_eh_frame(const void *address)
+{
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+	find_object_fn find = find_object();
+	struct dl_find_object found;
+
+	if (find && !find((void *)address, &found))
+		return found.dlfo_eh_frame;
+#else
+	(void)address;
+#endif
+	return NULL;
+}
+
 const ElfW(Phdr) * wl_map_phdrs(const struct link_map *map, unsigned *count)
 {
 	/* The first segment of a shared object begins with its ELF header; the kernel tells where

@@ -38,6 +38,10 @@ bool wl_place_find(const void *address, struct wl_place *place);
  */
 bool wl_place_lock_free(void);
 
+/* The table of call frame descriptions (.eh_frame_hdr) of the object that an address lies in; NULL if
+ * none, or where finding it would take a lock. */
+const void *wl_place_eh_frame(const void *address);
+
 /* The object's program headers, NULL if they cannot be found; *count gets their number. */
 const ElfW(Phdr) * wl_map_phdrs(const struct link_map *map, unsigned *count);
 /* Copies the object's build-id; returns its length, 0 if there is none. */

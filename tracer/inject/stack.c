@@ -7,6 +7,7 @@
 #include "tracer/inject/elf.h"
 #include "tracer/inject/inject.h"
 #include "tracer/inject/python.h"
+#include "tracer/inject/unwind.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -81,7 +82,8 @@ static void native_capture(struct raw_stack *raw)
 	raw->native_count = raw->native_first = 0;
 	if (!known.native)
 		return;
-	count = (unsigned)backtrace(raw->native, (int)want);
+	if (wl_unwind(raw->native, want, &count) == WL_UNWIND_UNKNOWN)
+		count = (unsigned)backtrace(raw->native, (int)want);
 	while (first < count && (uintptr_t)raw->native[first] >= known.start &&
 	       (uintptr_t)raw->native[first] < known.end)
 		first++;

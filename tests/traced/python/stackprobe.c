@@ -6,6 +6,9 @@
  */
 #include "tracer/inject/inject.h"
 
+#include "tracer/inject/unwind.h"
+
+#include <execinfo.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +94,7 @@ WL_EXPORT const char *probe_stack(void);
 WL_EXPORT const char *probe_notes(void);
 WL_EXPORT const char *probe_callback(const char *(*call)(void));
 WL_EXPORT uint32_t probe_stack_count(void);
+WL_EXPORT int probe_compare(void);
 
 void probe_start(void)
 {
@@ -120,4 +124,18 @@ const char *probe_notes(void)
 uint32_t probe_stack_count(void)
 {
 	return __atomic_load_n(&stack_count, __ATOMIC_RELAXED);
+}
+
+/* Our unwinder beside libgcc's: 0 the same, 1 not, 2 ours does not know (and libgcc's is used). */
+int probe_compare(void)
+{
+	void *ours[512], *theirs[512];
+	unsigned our_count, their_count;
+
+	if (wl_unwind(ours, 512, &our_count) == WL_UNWIND_UNKNOWN)
+		return 2;
+	their_count = (unsigned)backtrace(theirs, 512);
+	/* The first is a place in this function, and not the same one. */
+	return our_count != their_count || !our_count ||
+	       memcmp(ours + 1, theirs + 1, (our_count - 1) * sizeof(ours[0])) != 0;
 }
