@@ -68,6 +68,9 @@ unsigned model_host_count(const struct model *model);
  */
 unsigned model_note_count(const struct model *model);
 const char *model_note(const struct model *model, unsigned index);
+/* Recordings that were left out because they cannot be read: whatever their run, which cannot be known,
+ * nothing may be called complete. */
+unsigned model_unreadable_count(const struct model *model);
 /* The run that was chosen: "" if it has no identifier or if there are several. */
 const char *model_run(const struct model *model);
 

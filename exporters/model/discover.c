@@ -122,6 +122,7 @@ static int open_all(struct model *model, const struct finds *finds, char *err, s
 
 		if (failed) {
 			model_add_note(model, "%s: left out", err);
+			model->unreadable_count++;
 			continue;
 		}
 		error = model_add(model, reader, finds->items[i].path);

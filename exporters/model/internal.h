@@ -42,6 +42,7 @@ struct model {
 	bool want_symbols;
 	const char **notes;
 	unsigned note_count, note_capacity;
+	unsigned unreadable_count;
 	const char *run;
 	int64_t first_ns, last_ns;
 	struct model_symbols *symbols; /* the helper process and what it has told */

@@ -516,6 +516,11 @@ unsigned model_host_count(const struct model *model)
 	return model->host_count;
 }
 
+unsigned model_unreadable_count(const struct model *model)
+{
+	return model->unreadable_count;
+}
+
 unsigned model_note_count(const struct model *model)
 {
 	return model->note_count;
