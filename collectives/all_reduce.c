@@ -268,16 +268,18 @@ static int run_ring(struct task *t)
 
 /* --- choice --------------------------------------------------------------------------------- */
 
-/* Up to here the fewest steps win; measured over shm and tcp on one host. */
-#define DOUBLING_BYTES     (16u << 10)
-#define RABENSEIFNER_BYTES (256u << 10)
+/* Up to here the fewest steps win; measured over shm and tcp on one host. Two ranks have one step
+ * instead of the ring's two; more ranks have more data to move in each. */
+#define DOUBLING_BYTES_PAIR (256u << 10)
+#define DOUBLING_BYTES      (16u << 10)
+#define RABENSEIFNER_BYTES  (256u << 10)
 
 static enum coll_algorithm choose(const struct coll_comm *comm, size_t bytes)
 {
 	enum coll_algorithm a = comm->config.algorithm;
 
 	if (a == COLL_AUTO) {
-		if (bytes <= DOUBLING_BYTES)
+		if (bytes <= (comm->size == 2 ? DOUBLING_BYTES_PAIR : DOUBLING_BYTES))
 			a = COLL_RECURSIVE_DOUBLING;
 		else if (bytes <= RABENSEIFNER_BYTES && comm->size > 2)
 			a = COLL_RABENSEIFNER;

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A chunk stays in a CPU's second-level cache between its arrival and its reduction. */
-#define CHUNK_DEFAULT  (256u << 10)
-#define WINDOW_DEFAULT 8
+/* A few chunks stay in a second-level cache between their arrival and their reduction. */
+#define CHUNK_DEFAULT  (512u << 10)
+#define WINDOW_DEFAULT 4
 #define CHUNK_MIN      (4u << 10)
 #define CHUNK_MAX      (64u << 20)
 #define RANKS_MAX      (1 << 16) /* a tag has 16 bits for the sender */

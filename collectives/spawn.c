@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,14 +99,14 @@ static void bind_cpu(int rank, int np)
 	}
 }
 
-static void child(char *const argv[], const sigset_t *mask, pid_t parent)
+static void child(const char *path, char *const argv[], const sigset_t *mask, pid_t parent)
 {
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	/* Ranks must not outlive whoever stands by for them; the parent may be gone already. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(STATUS_FAILED);
-	execv("/proc/self/exe", argv);
+	execv(path, argv);
 	fprintf(stderr, "%s: cannot start a rank: %s\n", argv[0], strerror(errno));
 	_exit(STATUS_FAILED);
 }
@@ -172,10 +173,22 @@ static void stand_by(struct family *f, const sigset_t *watched, int64_t grace_ns
 	}
 }
 
+/* By its name, as the kernel names the process after what is executed; through the kernel's link
+ * where the file is no longer there. */
+static void own_path(char *path, size_t bytes)
+{
+	ssize_t n = readlink("/proc/self/exe", path, bytes - 1);
+
+	path[n > 0 ? n : 0] = 0;
+	if (access(path, X_OK))
+		snprintf(path, bytes, "/proc/self/exe");
+}
+
 static int start_all(struct family *f, char *const argv[], bool bind, const sigset_t *mask,
 		     char *error)
 {
 	pid_t parent = getpid();
+	char path[PATH_MAX];
 	int port, fd = listen_loopback(&port);
 
 	if (fd < 0) {
@@ -183,6 +196,7 @@ static int start_all(struct family *f, char *const argv[], bool bind, const sigs
 			 strerror(errno));
 		return -1;
 	}
+	own_path(path, sizeof(path));
 	fflush(NULL);
 	for (int i = 0; i < f->np; i++) {
 		pid_t pid = fork();
@@ -191,7 +205,7 @@ static int start_all(struct family *f, char *const argv[], bool bind, const sigs
 			child_environment(i, f->np, port, fd);
 			if (bind)
 				bind_cpu(i, f->np);
-			child(argv, mask, parent);
+			child(path, argv, mask, parent);
 		}
 		if (pid < 0) {
 			snprintf(error, LAUNCH_ERROR_BYTES, "cannot start rank %d of %d: %s", i,
