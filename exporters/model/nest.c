@@ -19,7 +19,7 @@
 struct open_slice {
 	struct nest_item *item;
 	int64_t piece_begin;
-	bool range, hidden;
+	bool range, hidden, continued;
 	bool closing; /* a range whose end came inside a call: ends with that call */
 };
 
@@ -99,10 +99,12 @@ static void item_copy(struct nest_item *to, const struct trace_event *event)
 
 /* --- open slices -------------------------------------------------------------------------------- */
 
-static void tell_end(struct nest *nest, const struct open_slice *slice, int64_t ts, bool open)
+static void tell_end(struct nest *nest, const struct open_slice *slice, int64_t ts, unsigned flags)
 {
+	if (slice->continued)
+		flags |= NEST_CONTINUED;
 	if (!slice->hidden)
-		nest->ops->end(nest->user, slice->item, ts, slice->piece_begin, open);
+		nest->ops->end(nest->user, slice->item, ts, slice->piece_begin, flags);
 }
 
 static void item_give_back(struct nest *nest, struct nest_item *item)
@@ -127,8 +129,8 @@ static void end_at(struct nest *nest, unsigned at, int64_t ts, bool open)
 	struct open_slice slice = nest->open[at];
 
 	for (unsigned i = nest->open_count; i-- > at + 1;)
-		tell_end(nest, &nest->open[i], ts, false);
-	tell_end(nest, &slice, ts, open);
+		tell_end(nest, &nest->open[i], ts, 0);
+	tell_end(nest, &slice, ts, open ? NEST_OPEN : 0);
 	nest->shown -= !slice.hidden;
 	nest->closing -= slice.closing;
 	memmove(&nest->open[at], &nest->open[at + 1], (nest->open_count - at - 1) * sizeof(slice));
@@ -137,6 +139,7 @@ static void end_at(struct nest *nest, unsigned at, int64_t ts, bool open)
 		struct open_slice *inner = &nest->open[i];
 
 		inner->piece_begin = ts;
+		inner->continued = true;
 		if (inner->hidden)
 			continue;
 		nest->counts.split++;
@@ -151,7 +154,10 @@ static void begin(struct nest *nest, struct nest_item *item, bool range)
 {
 	unsigned at = nest->open_count;
 	int64_t ts = item->event.begin_ns;
-	struct open_slice slice = {item, ts, range, nest->shown >= NEST_DEPTH_MAX, false};
+	struct open_slice slice = {.item = item,
+				   .piece_begin = ts,
+				   .range = range,
+				   .hidden = nest->shown >= NEST_DEPTH_MAX};
 
 	while (at && nest->open[at - 1].piece_begin > ts)
 		at--;

@@ -20,13 +20,17 @@ struct nest_item {
 	uint64_t head, next;
 };
 
+enum nest_end {
+	NEST_CONTINUED = 1 << 0, /* this was not its first piece */
+	NEST_OPEN = 1 << 1,      /* the range was never closed */
+};
+
 struct nest_ops {
 	/* A slice begins at event.begin_ns, or (continued) goes on at ts after an interruption. */
 	void (*begin)(void *user, const struct nest_item *item, int64_t ts, bool continued);
-	/* The innermost slice ends. piece_begin: its begin, or of its last piece. open: the range was
-	 * never closed. */
+	/* The innermost slice ends. piece_begin: its begin, or of its last piece; flags: enum nest_end. */
 	void (*end)(void *user, const struct nest_item *item, int64_t ts, int64_t piece_begin,
-		    bool open);
+		    unsigned flags);
 	void (*instant)(void *user, const struct nest_item *item);
 };
 

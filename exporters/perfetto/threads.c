@@ -154,7 +154,7 @@ static void put_end(struct trace *trace, int64_t ts, uint64_t track, bool open)
 }
 
 static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t piece_begin,
-		   bool open)
+		   unsigned flags)
 {
 	struct thread_export *export = user;
 	const struct type_cache *cache = type_of(export->trace, item->event.type);
@@ -163,7 +163,7 @@ static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t
 	if (!cache)
 		return;
 	export->instant_ns = INT64_MIN;
-	put_end(export->trace, ts, 0, open);
+	put_end(export->trace, ts, 0, flags & NEST_OPEN);
 	if (item_waits(item, cache->cls))
 		put_end(export->trace, ts, export->synchronizations, false);
 }

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Perfetto's own trace processor makes of a trace.
 
-  check_processor.py TRACE_PROCESSOR_SHELL TRACE
+  check_processor.py TRACE_PROCESSOR_SHELL TRACE [DUMP]
 
 No import error or data-loss statistic may be above zero, nor the listed ones of less severity, and its
 tables must hold exactly the slices, parents, instants, counter values and flows that check_trace.py's
-replay finds. Exits 0 or 1; 77 without protobuf.
+replay finds; of a Chrome trace, the slices and lengths that check_chrome.py finds. Exits 0 or 1; 77
+without protobuf.
 """
 import csv
 import io
@@ -16,6 +17,7 @@ import sys
 from collections import Counter
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import check_chrome
 import check_trace
 
 INFO = ('track_event_parser_errors', 'track_event_tokenizer_errors', 'track_hierarchy_missing_uuid',
@@ -29,13 +31,36 @@ def query(shell, trace, sql):
     return list(csv.reader(io.StringIO(done.stdout.decode())))[1:]
 
 
+def chrome(shell, path):
+    """Slices and instants of threads, and asynchronous pairs, with their lengths; arrows."""
+    read = check_chrome.Chrome(path)
+    wanted = [(event['name'], end - begin) for slices in read.slices.values()
+              for begin, end, event in slices]
+    wanted += [(event['name'], 0) for instants in read.instants.values() for _, event in instants]
+    wanted += [(pair['b'][2]['name'], pair['e'][0] - pair['b'][0]) for pair in read.pairs.values()]
+    rows = query(shell, path, 'SELECT name, dur FROM slice')
+    try:
+        check_trace.compare('slices', [(name, int(dur)) for name, dur in rows], wanted)
+    except check_trace.Wrong as error:
+        print('check_processor: %s: %s' % (path, error))
+        return 1
+    flows = int(query(shell, path, 'SELECT COUNT(*) FROM flow')[0][0])
+    if flows != len(read.arrows):
+        print('check_processor: %s: %d flows, not %d' % (path, flows, len(read.arrows)))
+        return 1
+    print('check_processor: %d slices and instants, %d flows' % (len(rows), flows))
+    return 0
+
+
 def main():
-    shell, path = sys.argv[1:]
+    shell, path = sys.argv[1:3]
     wrong = query(shell, path, "SELECT name, severity, value FROM stats WHERE value > 0 AND "
                   "(severity != 'info' OR name IN (%s))" % ','.join("'%s'" % name for name in INFO))
     if wrong:
         print('check_processor: %s: statistics %s' % (path, wrong))
         return 1
+    if not path.endswith('.pftrace'):
+        return chrome(shell, path)
     replay = check_trace.Replay(check_trace.Trace(check_trace.load_schema(), path))
     wanted = Counter()
     for items in list(replay.slices.values()) + list(replay.instants.values()):

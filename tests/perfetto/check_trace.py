@@ -587,7 +587,7 @@ def join_pieces(slices):
 
 
 def compare(what, got, wanted):
-    got, wanted = Counter(got), Counter(wanted)
+    got, wanted = Counter(list(got)), Counter(list(wanted))
     if got == wanted:
         return
     extra, missing = list((got - wanted).items())[:3], list((wanted - got).items())[:3]

@@ -180,6 +180,8 @@ static int put_thread(FILE *file, struct model *model, const struct model_proces
 			continue;
 		last.begin_ns = model_time(process, calls[i].since_ns);
 		last.end_ns = model_time(process, process->info.end_ns);
+		if (last.end_ns < last.begin_ns)
+			last.end_ns = last.begin_ns;
 		put_record(file, model, process, &last, &calls[i]);
 	}
 	if (cursor)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the Chrome exporter share.
+ */
+#ifndef WAYLAY_EXPORTERS_CHROME_H
+#define WAYLAY_EXPORTERS_CHROME_H
+
+#include "exporters/chrome/json.h"
+#include "exporters/exporters.h"
+#include "exporters/model/number_map.h"
+
+struct chrome {
+	struct json json;
+	struct model *model;
+	const struct export_options *options;
+	struct export_result *result;
+	const struct model_process *process; /* being written */
+	int64_t base_ns; /* times count from here: they must stay small to stay exact */
+	bool first;      /* no event written yet */
+	uint64_t async;  /* ids of asynchronous pairs and of flows */
+	/* Frames of stacks as a tree: a node's number is its id in the file. */
+	struct number_map nodes;
+	struct chrome_node {
+		uint32_t parent;
+		const struct model_frame *frame;
+	} * node_list;
+	uint32_t node_capacity;
+};
+
+/* Opens an event: {"ph":..,"name":..,"cat":..,"pid":..,"tid":..,"ts":..  and leaves it open. */
+void chrome_event(struct chrome *chrome, const char *phase, const char *name, const char *category,
+		  int64_t tid, int64_t ts);
+void chrome_end(struct chrome *chrome);
+/* "args":{...} of a record, as members of an object that the caller opens and closes. Returns whether
+ * anything was written. */
+bool chrome_args(struct chrome *chrome, const struct trace_event *event);
+/* One more member; *any: whether there was one before. */
+void chrome_member(struct chrome *chrome, bool *any, const char *name);
+/* The stack's node (0 none), written as "sf". */
+uint32_t chrome_stack(struct chrome *chrome, uint32_t stack);
+void chrome_write_frames(struct chrome *chrome);
+
+/* Where a thread's synchronizations are shown: a row of its own beside it. */
+int64_t chrome_synchronization_tid(const struct model_process *process, unsigned thread);
+
+int chrome_threads(struct chrome *chrome, bool *merged);
+int chrome_network(struct chrome *chrome);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON text as a stream: buffered, compressed if wanted, into an output file.
+ */
+#ifndef WAYLAY_EXPORTERS_CHROME_JSON_H
+#define WAYLAY_EXPORTERS_CHROME_JSON_H
+
+#include "exporters/output.h"
+
+#include <stdbool.h>
+
+struct json {
+	struct output output;
+	char *buffer;
+	size_t used;
+	struct json_gzip *gzip; /* NULL: plain */
+};
+
+int json_open(struct json *json, const char *path, bool gzip, char *err, size_t err_size);
+/* error: 0, or why the file is given up. */
+int json_close(struct json *json, int error, char *err, size_t err_size);
+
+void json_raw(struct json *json, const char *text);
+/* A text in quotes: escaped, valid UTF-8, cut at 4 KiB. */
+void json_text(struct json *json, const char *text);
+void json_uint(struct json *json, uint64_t value);
+void json_int(struct json *json, int64_t value);
+/* As "0x..." in quotes: JavaScript has no whole numbers above 2^53. */
+void json_hex(struct json *json, uint64_t value);
+/* A number that JavaScript can hold, else decimal digits in quotes. */
+void json_safe_uint(struct json *json, uint64_t value);
+void json_double(struct json *json, double value);
+/* Nanoseconds as microseconds with three decimals. */
+void json_us(struct json *json, int64_t ns);
+
+#endif

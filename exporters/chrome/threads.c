@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads as complete (X) slices. Chrome sorts by time and puts the longer of two that begin together
+ * around the other, so slices that nest never overlap by half.
+ */
+#include "exporters/chrome/chrome.h"
+#include "exporters/model/walk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Events of no length at one nanosecond nest in Perfetto's importer, 512 deep at most: beyond so many
+ * they are moved on by one. */
+#define MOMENT_MAX 100
+
+struct thread_export {
+	struct chrome *chrome;
+	unsigned thread;
+	bool synchronizations; /* the row beside the thread has been named */
+	int64_t moment_ns;
+	unsigned at_moment;
+};
+
+static int64_t tid_of(const struct thread_export *export)
+{
+	return export->chrome->process->threads[export->thread].unique_tid;
+}
+
+static const char *name_of(struct chrome *chrome, const struct nest_item *item)
+{
+	if (item->inflight)
+		return *item->inflight->api ? item->inflight->api : item->event.type->name;
+	return model_event_name(chrome->model, chrome->process->index, &item->event);
+}
+
+static uint32_t stack_of(const struct nest_item *item)
+{
+	int index = model_arg_index(item->event.type, "stack");
+
+	if (item->inflight)
+		return item->inflight->stack;
+	return index < 0 ? 0 : (uint32_t)item->event.args[index];
+}
+
+static void put_site(struct chrome *chrome, bool *any, uint32_t stack)
+{
+	char text[1024];
+
+	if (!stack || chrome->options->no_stacks)
+		return;
+	const struct model_frame *site = model_site(chrome->model, chrome->process->index, stack);
+
+	if (!site)
+		return;
+	model_frame_text(site, text, sizeof(text));
+	chrome_member(chrome, any, "site");
+	json_text(&chrome->json, text);
+}
+
+static void name_row(struct chrome *chrome, int64_t tid, const char *name, int64_t order)
+{
+	chrome_event(chrome, "M", "thread_name", "__metadata", tid, chrome->base_ns);
+	json_raw(&chrome->json, ",\"args\":{\"name\":");
+	json_text(&chrome->json, name);
+	json_raw(&chrome->json, "}");
+	chrome_end(chrome);
+	chrome_event(chrome, "M", "thread_sort_index", "__metadata", tid, chrome->base_ns);
+	json_raw(&chrome->json, ",\"args\":{\"sort_index\":");
+	json_int(&chrome->json, order);
+	json_raw(&chrome->json, "}");
+	chrome_end(chrome);
+}
+
+static void put_synchronization(struct thread_export *export, const struct nest_item *item,
+				int64_t ts)
+{
+	struct chrome *chrome = export->chrome;
+	const struct model_process *process = chrome->process;
+	int64_t tid = chrome_synchronization_tid(process, export->thread);
+	int index = model_arg_index(item->event.type, "rule");
+	bool any = false;
+	char name[128];
+
+	if (!export->synchronizations) {
+		export->synchronizations = true;
+		snprintf(name, sizeof(name), "Synchronizations of %lld (%s)",
+			 (long long)process->threads[export->thread].unique_tid,
+			 process->threads[export->thread].info.name);
+		name_row(chrome, tid, name, export->thread * 2 + 1);
+	}
+	chrome_event(chrome, "X", name_of(chrome, item), "cuda_sync", tid, ts);
+	json_raw(&chrome->json, ",\"dur\":");
+	json_us(&chrome->json, item->event.end_ns - ts);
+	json_raw(&chrome->json, ",\"args\":{");
+	if (index >= 0 && !item->inflight && !chrome->options->no_args) {
+		const struct wl_rule_info *rule = wl_rule_info((unsigned)item->event.args[index]);
+
+		chrome_member(chrome, &any, "rule");
+		json_text(&chrome->json, rule->word);
+		chrome_member(chrome, &any, "condition");
+		json_text(&chrome->json, rule->condition);
+		chrome_member(chrome, &any, "remedy");
+		json_text(&chrome->json, rule->remedy);
+	}
+	put_site(chrome, &any, stack_of(item));
+	json_raw(&chrome->json, "}");
+	chrome_end(chrome);
+	chrome->result->synchronizations++;
+}
+
+/* A slice of known length; mark: what to say of it beside its arguments. */
+static void put_slice(struct thread_export *export, const struct nest_item *item, int64_t ts,
+		      int64_t end_ns, bool whole, const char *mark)
+{
+	struct chrome *chrome = export->chrome;
+	bool any = false;
+
+	chrome_event(chrome, "X", name_of(chrome, item),
+		     wl_category_name(item->event.type->category), tid_of(export), ts);
+	json_raw(&chrome->json, ",\"dur\":");
+	json_us(&chrome->json, end_ns - ts);
+	if (whole)
+		chrome_stack(chrome, stack_of(item));
+	json_raw(&chrome->json, ",\"args\":{");
+	if (whole && !item->inflight)
+		any = chrome_args(chrome, &item->event);
+	if (mark) {
+		chrome_member(chrome, &any, mark);
+		json_raw(&chrome->json, "true");
+	}
+	if (whole)
+		put_site(chrome, &any, stack_of(item));
+	json_raw(&chrome->json, "}");
+	chrome_end(chrome);
+}
+
+/* Calls are told as they begin, so that of two that begin and end together the outer one comes first;
+ * of ranges the end is not known yet. */
+static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool continued)
+{
+	struct thread_export *export = user;
+	int cls = model_arg_index(item->event.type, "cls");
+
+	(void)continued;
+	if (item->event.type->form != WL_FORM_CALL)
+		return;
+	put_slice(export, item, ts, item->event.end_ns, true,
+		  item->inflight ? "did_not_return" : NULL);
+	if (item_waits(item, cls))
+		put_synchronization(export, item, ts);
+}
+
+static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t piece_begin,
+		   unsigned flags)
+{
+	bool continued = flags & NEST_CONTINUED;
+
+	if (item->event.type->form == WL_FORM_CALL)
+		return;
+	put_slice(user, item, piece_begin, ts, !continued,
+		  continued           ? "continued"
+		  : flags & NEST_OPEN ? "open_at_end"
+				      : NULL);
+}
+
+static void on_instant(void *user, const struct nest_item *item)
+{
+	struct thread_export *export = user;
+	struct chrome *chrome = export->chrome;
+	/* Arrows end at slices alone, so completions are slices of no length. */
+	bool completion = item->event.type == wl_event_type(WL_EV_ofi_completion);
+	int64_t ts = item->event.begin_ns;
+
+	if (ts == export->moment_ns) {
+		ts += ++export->at_moment / MOMENT_MAX;
+	} else {
+		export->moment_ns = ts;
+		export->at_moment = 0;
+	}
+	chrome_event(chrome, completion ? "X" : "i", name_of(chrome, item),
+		     wl_category_name(item->event.type->category), tid_of(export), ts);
+	json_raw(&chrome->json, completion ? ",\"dur\":0" : ",\"s\":\"t\"");
+	chrome_stack(chrome, stack_of(item));
+	json_raw(&chrome->json, ",\"args\":{");
+	chrome_args(chrome, &item->event);
+	json_raw(&chrome->json, "}");
+	chrome_end(chrome);
+}
+
+static void on_thread(void *user, unsigned thread)
+{
+	struct thread_export *export = user;
+
+	export->thread = thread;
+	export->synchronizations = false;
+	export->moment_ns = INT64_MIN;
+	name_row(export->chrome, tid_of(export), export->chrome->process->threads[thread].info.name,
+		 thread * 2);
+}
+
+static int on_check(void *user, unsigned done)
+{
+	const struct thread_export *export = user;
+	const struct chrome *chrome = export->chrome;
+	uint64_t count = model_process_count(chrome->model);
+
+	if (chrome->json.output.error || !chrome->options->progress)
+		return chrome->json.output.error;
+	done = (unsigned)((chrome->process->index * 1000ull + done) / count);
+	return chrome->options->progress(chrome->options->user, done) ? -EINTR : 0;
+}
+
+static const struct walk_ops callbacks = {
+	.thread = on_thread,
+	.nest = {on_begin, on_end, on_instant},
+	.check = on_check,
+};
+
+int chrome_threads(struct chrome *chrome, bool *merged)
+{
+	struct thread_export export = {.chrome = chrome};
+	struct nest_counts counts = {0};
+	int error = walk_threads(chrome->model, chrome->process->index, &callbacks, &export,
+				 &counts, merged);
+
+	chrome->result->slices += counts.slices;
+	chrome->result->instants += counts.instants;
+	chrome->result->split += counts.split;
+	return error;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The Chrome exporter, judged by a checker that parses its files and compares every slice, instant and
+ * asynchronous pair with the records.
+ */
+#include "tests/unit/export_check.h"
+#include "tests/unit/synthetic_reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void check(void **state, struct model *model, const char *suffix,
+		  struct export_result *result)
+{
+	export_and_check(*state, model, chrome_export, "check_chrome.py", suffix, NULL, result);
+}
+
+static void every_event(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 1000000, 1700000000000000000);
+	struct export_result result;
+	struct model *model;
+	unsigned types = 0;
+
+	synthetic_every_event(recording);
+	for (unsigned i = 0; i < WL_EV_MAX; i++)
+		types += wl_event_type(i) != NULL;
+	model = model_of(&recording, 1);
+	check(state, model, "json", &result);
+	assert_int_equal(result.slices + result.instants, types - 1);
+	model_close(model);
+}
+
+static void nesting(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
+	struct export_result result;
+	struct model *model;
+
+	synthetic_trouble(recording, 23, 997, 1, false);
+	model = model_of(&recording, 1);
+	check(state, model, "json", &result);
+	assert_true(result.slices > 10000);
+	model_close(model);
+}
+
+static void crossing_ranges(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
+	struct export_result result;
+	struct model *model;
+
+	synthetic_trouble(recording, 23, 499, 2, true);
+	model = model_of(&recording, 1);
+	check(state, model, "json", &result);
+	assert_true(result.split > 100);
+	model_close(model);
+}
+
+static void fabric_compressed(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 1000000, 1700000000000000000);
+	struct export_result result;
+	struct model *model;
+
+	synthetic_fabric(recording, 31);
+	model = model_of(&recording, 1);
+	check(state, model, "json.gz", &result);
+	assert_int_equal(result.transfers, 31 * 7);
+	assert_int_equal(result.flows, 31 * 6);
+	assert_int_equal(result.registrations, 31);
+	model_close(model);
+}
+
+/* More completions in one read than Perfetto's importer nests. */
+static void one_moment(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
+	uint32_t thread = synthetic_thread(recording, 41, "main");
+	struct export_result result;
+	struct model *model;
+
+	for (unsigned i = 0; i < 1009; i++)
+		SYNTHETIC(recording, thread, ofi_completion, 100, 100, .cq = 1, .context = i);
+	model = model_of(&recording, 1);
+	check(state, model, "json", &result);
+	assert_int_equal(result.instants, 1009);
+	model_close(model);
+}
+
+static void many_hosts(void **state)
+{
+	struct synthetic *recordings[16];
+	struct export_result result;
+	struct model *model;
+	char host[32];
+
+	for (int i = 0; i < 16; i++) {
+		snprintf(host, sizeof(host), "node%d", i / 4);
+		recordings[i] = synthetic_new(host, 41 + i % 2, (i / 4 + 1) * 1000000000000,
+					      1700000000000000000 + i / 4 * 100);
+		synthetic_info(recordings[i])->rank = i;
+		synthetic_trouble(recordings[i], 3, 101, (unsigned)i, false);
+		synthetic_fabric(recordings[i], 5);
+	}
+	model = model_of(recordings, 16);
+	check(state, model, "json", &result);
+	model_close(model);
+}
+
+static void calls_in_flight(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 7, 1700000000000000000);
+	uint32_t one = synthetic_thread(recording, 41, "main \"one\"\n");
+	struct export_result result;
+	struct model *model;
+
+	SYNTHETIC(recording, one, cuda_launch, 20, 30, .grid_x = 1);
+	synthetic_inflight(recording, one, WL_EV_cuda_wait, "cuStreamSynchronize", 0, 40);
+	model = model_of(&recording, 1);
+	check(state, model, "json", &result);
+	assert_int_equal(result.slices, 2);
+	assert_int_equal(result.synchronizations, 1);
+	model_close(model);
+}
+
+static void empty_and_failing(void **state)
+{
+	struct synthetic *recording = synthetic_new("host1", 41, 7, 1700000000000000000);
+	struct export_result result;
+	struct model *model = model_of(&recording, 1);
+	char err[512];
+
+	check(state, model, "json", &result);
+	assert_int_equal(result.slices, 0);
+	assert_int_equal(chrome_export(model, "/dev/full", NULL, NULL, err, sizeof(err)), -ENOSPC);
+	assert_non_null(strstr(err, "/dev/full"));
+	model_close(model);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(every_event, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(nesting, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(crossing_ranges, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(fabric_compressed, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(one_moment, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(many_hosts, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(calls_in_flight, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(empty_and_failing, export_setup, export_teardown),
+	};
+
+	return cmocka_run_group_tests_name("chrome", tests, NULL, NULL);
+}
