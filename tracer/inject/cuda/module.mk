@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wrappers themselves are part of libwaylay.so (tracer/inject/module.mk).
 ifeq ($(HAVE_CMOCKA),1)
-UNIT_TESTS += test_cuda_rules
-test_cuda_rules_SRCS := tests/unit/test_cuda_rules.c $(wildcard tracer/inject/cuda/*.c) tracer/events/events.c
+UNIT_TESTS += test_cuda_rules test_cuda_wrappers
+test_cuda_rules_SRCS := tests/unit/test_cuda_rules.c tests/unit/cuda_stand_in.c $(wildcard tracer/inject/cuda/*.c) \
+	tracer/events/events.c
 test_cuda_rules_LDLIBS := $(call pkg_libs,cmocka)
+test_cuda_wrappers_SRCS := $(subst test_cuda_rules,test_cuda_wrappers,$(test_cuda_rules_SRCS))
+test_cuda_wrappers_LDLIBS := $(call pkg_libs,cmocka)
 endif
 BENCHES += bench_cuda
 bench_cuda_SRCS := tests/bench/bench_cuda.c
@@ -21,3 +24,8 @@ cuda_calls_lookup_SRCS := tests/traced/cuda_calls.c
 cuda_calls_lookup_CFLAGS := -DCUDA_BY=BY_LOOKUP
 cuda_calls_lookup_LDLIBS := -ldl
 cuda_no_driver_SRCS := tests/traced/cuda_no_driver.c
+TEST_PROGRAMS += cuda_matrix cuda_matrix_check
+cuda_matrix_SRCS := tests/traced/cuda_matrix.c
+cuda_matrix_LDLIBS := -ldl
+cuda_matrix_check_SRCS := tests/traced/cuda_matrix_check.c
+cuda_matrix_check_LIBS := libspoolreader libevents

@@ -10,10 +10,14 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-#define RANGES_MAX  32768u
-#define READ_TRIES  8
-#define WRITE_TRIES 100000
+#define RANGES_MAX      32768u
+#define READ_TRIES      8
+#define SPINS           1000
+#define WRITE_WITHIN_MS 200
 
 struct slot {
 	_Atomic uint64_t start, bytes;
@@ -45,19 +49,43 @@ static struct slot *memory(void)
 	return none;
 }
 
+static int64_t coarse_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return ts.tv_sec * 1000ll + ts.tv_nsec / 1000000;
+}
+
+static bool write_try(void)
+{
+	uint32_t now = atomic_load_explicit(&sequence, memory_order_relaxed);
+
+	if (now & 1 ||
+	    !atomic_compare_exchange_strong_explicit(&sequence, &now, now + 1, memory_order_acquire,
+						     memory_order_relaxed))
+		return false;
+	/* Readers that see any later store also see the odd sequence. */
+	atomic_thread_fence(memory_order_release);
+	return true;
+}
+
+/* The other writer is done within microseconds, unless it was taken off its processor in between, or
+ * is no more (after a fork). */
 static bool write_begin(void)
 {
-	for (int i = 0; i < WRITE_TRIES; i++) {
-		uint32_t now = atomic_load_explicit(&sequence, memory_order_relaxed);
+	int64_t until = 0;
 
-		if (!(now & 1) && atomic_compare_exchange_weak_explicit(&sequence, &now, now + 1,
-									memory_order_acquire,
-									memory_order_relaxed)) {
-			/* Readers that see any later store also see the odd sequence. */
-			atomic_thread_fence(memory_order_release);
+	for (int i = 0; !atomic_load_explicit(&broken, memory_order_relaxed); i++) {
+		if (write_try())
 			return true;
-		}
-		atomic_signal_fence(memory_order_seq_cst);
+		if (i < SPINS)
+			continue;
+		if (!until)
+			until = coarse_ms() + WRITE_WITHIN_MS;
+		else if (coarse_ms() > until)
+			break;
+		syscall(SYS_sched_yield);
 	}
 	return false;
 }
