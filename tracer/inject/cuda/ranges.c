@@ -61,13 +61,9 @@ static bool write_try(void)
 {
 	uint32_t now = atomic_load_explicit(&sequence, memory_order_relaxed);
 
-	if (now & 1 ||
-	    !atomic_compare_exchange_strong_explicit(&sequence, &now, now + 1, memory_order_acquire,
-						     memory_order_relaxed))
-		return false;
-	/* Readers that see any later store also see the odd sequence. */
-	atomic_thread_fence(memory_order_release);
-	return true;
+	return !(now & 1) &&
+	       atomic_compare_exchange_strong_explicit(&sequence, &now, now + 1,
+						       memory_order_acquire, memory_order_relaxed);
 }
 
 /* The other writer is done within microseconds, unless it was taken off its processor in between, or
@@ -96,23 +92,32 @@ static void write_end(void)
 	atomic_fetch_add_explicit(&sequence, 1, memory_order_release);
 }
 
+/* What a reader may see is stored with release and loaded with acquire: a reader that sees any of a
+ * writer's stores then also sees the odd sequence before them. */
+static uint64_t field_get(_Atomic uint64_t *field)
+{
+	return atomic_load_explicit(field, memory_order_acquire);
+}
+
+static void field_set(_Atomic uint64_t *field, uint64_t value)
+{
+	atomic_store_explicit(field, value, memory_order_release);
+}
+
 static void slot_copy(struct slot *to, struct slot *from)
 {
-	atomic_store_explicit(&to->start, atomic_load_explicit(&from->start, memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&to->bytes, atomic_load_explicit(&from->bytes, memory_order_relaxed),
-			      memory_order_relaxed);
-	atomic_store_explicit(&to->what, atomic_load_explicit(&from->what, memory_order_relaxed),
-			      memory_order_relaxed);
+	field_set(&to->start, field_get(&from->start));
+	field_set(&to->bytes, field_get(&from->bytes));
+	field_set(&to->what, field_get(&from->what));
 }
 
 static struct cu_range slot_read(struct slot *slot)
 {
-	uint64_t what = atomic_load_explicit(&slot->what, memory_order_relaxed);
+	uint64_t what = field_get(&slot->what);
 
 	return (struct cu_range){
-		.start = atomic_load_explicit(&slot->start, memory_order_relaxed),
-		.bytes = atomic_load_explicit(&slot->bytes, memory_order_relaxed),
+		.start = field_get(&slot->start),
+		.bytes = field_get(&slot->bytes),
 		.kind = (uint8_t)what,
 		.flags = (uint32_t)(what >> 8),
 	};
@@ -126,8 +131,7 @@ static uint32_t upper_bound(struct slot *slots, uint32_t n, uint64_t address)
 	while (n) {
 		uint32_t half = n / 2;
 
-		if (atomic_load_explicit(&slots[low + half].start, memory_order_relaxed) <=
-		    address) {
+		if (field_get(&slots[low + half].start) <= address) {
 			low += half + 1;
 			n -= half + 1;
 		} else {
@@ -144,7 +148,7 @@ static void remove_slots(struct slot *slots, uint32_t at, uint32_t n)
 
 	for (uint32_t i = at; i + n < total; i++)
 		slot_copy(&slots[i], &slots[i + n]);
-	atomic_store_explicit(&count, total - n, memory_order_relaxed);
+	atomic_store_explicit(&count, total - n, memory_order_release);
 }
 
 /* Within a write: removes all that overlaps; returns where a range starting there belongs. */
@@ -160,8 +164,7 @@ static uint32_t remove_overlap(struct slot *slots, uint64_t start, uint64_t byte
 			first--;
 	}
 	while (first + n < total) {
-		uint64_t other =
-			atomic_load_explicit(&slots[first + n].start, memory_order_relaxed);
+		uint64_t other = field_get(&slots[first + n].start);
 
 		if (other > start && other - start >= bytes)
 			break;
@@ -189,11 +192,10 @@ void cu_range_add(uint64_t start, uint64_t bytes, uint8_t kind, uint32_t flags)
 	if (total < RANGES_MAX) {
 		for (uint32_t i = total; i > at; i--)
 			slot_copy(&slots[i], &slots[i - 1]);
-		atomic_store_explicit(&slots[at].start, start, memory_order_relaxed);
-		atomic_store_explicit(&slots[at].bytes, bytes, memory_order_relaxed);
-		atomic_store_explicit(&slots[at].what, (uint64_t)flags << 8 | kind,
-				      memory_order_relaxed);
-		atomic_store_explicit(&count, total + 1, memory_order_relaxed);
+		field_set(&slots[at].start, start);
+		field_set(&slots[at].bytes, bytes);
+		field_set(&slots[at].what, (uint64_t)flags << 8 | kind);
+		atomic_store_explicit(&count, total + 1, memory_order_release);
 	}
 	write_end();
 }
@@ -207,7 +209,7 @@ bool cu_range_find(uint64_t address, struct cu_range *range)
 	for (int i = 0; i < READ_TRIES; i++) {
 		/* Pairs with write_end. */
 		uint32_t before = atomic_load_explicit(&sequence, memory_order_acquire);
-		uint32_t at, total = atomic_load_explicit(&count, memory_order_relaxed);
+		uint32_t at, total = atomic_load_explicit(&count, memory_order_acquire);
 		bool found = false;
 
 		if (before & 1 || total > RANGES_MAX)
@@ -217,8 +219,7 @@ bool cu_range_find(uint64_t address, struct cu_range *range)
 			*range = slot_read(&slots[at - 1]);
 			found = address - range->start < range->bytes;
 		}
-		/* Pairs with the fence in write_begin: nothing read above is newer than `before`. */
-		atomic_thread_fence(memory_order_acquire);
+		/* The loads above acquire: none of them is of a later write than this sees. */
 		if (atomic_load_explicit(&sequence, memory_order_relaxed) == before)
 			return found;
 	}
@@ -276,10 +277,8 @@ bool cu_range_flag(uint64_t address, uint32_t set, uint32_t clear)
 
 		found = address - range.start < range.bytes;
 		if (found)
-			atomic_store_explicit(&slots[at - 1].what,
-					      (uint64_t)((range.flags & ~clear) | set) << 8 |
-						      range.kind,
-					      memory_order_relaxed);
+			field_set(&slots[at - 1].what,
+				  (uint64_t)((range.flags & ~clear) | set) << 8 | range.kind);
 	}
 	write_end();
 	return found;
