@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One sorted array of ranges under a sequence counter: readers never wait (they retry a few times and
- * then know nothing), a writer that cannot get in within a bounded time gives up. Losing an addition
- * only costs a question to the driver; losing a removal would leave a lie, so it ends the use of the
- * array for good.
+ * then know nothing), a writer that cannot get in within a bounded time gives up. What is lost thereby
+ * could leave a lie in the array, so all of it is forgotten: until the next write the array knows
+ * nothing, and then it begins anew. Not to know costs a question to the driver.
  */
 #include "tracer/inject/cuda/ranges.h"
 
@@ -18,6 +18,7 @@
 #define READ_TRIES      8
 #define SPINS           1000
 #define WRITE_WITHIN_MS 200
+#define GIVE_UP_MOST    5 /* then the other writer is no more */
 
 struct slot {
 	_Atomic uint64_t start, bytes;
@@ -27,7 +28,7 @@ struct slot {
 static _Atomic(struct slot *) ranges;
 static _Atomic uint32_t count;
 static _Atomic uint32_t sequence; /* odd: being written */
-static _Atomic bool broken;
+static _Atomic bool doubtful;     /* a writer gave up: nothing in here is to be believed */
 
 static struct slot *memory(void)
 {
@@ -70,11 +71,15 @@ static bool write_try(void)
  * is no more (after a fork). */
 static bool write_begin(void)
 {
+	static _Atomic int given_up;
 	int64_t until = 0;
 
-	for (int i = 0; !atomic_load_explicit(&broken, memory_order_relaxed); i++) {
-		if (write_try())
+	for (int i = 0; atomic_load_explicit(&given_up, memory_order_relaxed) < GIVE_UP_MOST; i++) {
+		if (write_try()) {
+			if (atomic_exchange_explicit(&doubtful, false, memory_order_relaxed))
+				atomic_store_explicit(&count, 0, memory_order_release);
 			return true;
+		}
 		if (i < SPINS)
 			continue;
 		if (!until)
@@ -83,6 +88,8 @@ static bool write_begin(void)
 			break;
 		syscall(SYS_sched_yield);
 	}
+	atomic_fetch_add_explicit(&given_up, 1, memory_order_relaxed);
+	atomic_store_explicit(&doubtful, true, memory_order_relaxed);
 	return false;
 }
 
@@ -182,11 +189,8 @@ void cu_range_add(uint64_t start, uint64_t bytes, uint8_t kind, uint32_t flags)
 
 	if (!slots || !start || !bytes)
 		return;
-	if (!write_begin()) {
-		/* An old range may overlap this one. */
-		atomic_store_explicit(&broken, true, memory_order_relaxed);
+	if (!write_begin())
 		return;
-	}
 	at = remove_overlap(slots, start, bytes);
 	total = atomic_load_explicit(&count, memory_order_relaxed);
 	if (total < RANGES_MAX) {
@@ -204,7 +208,7 @@ bool cu_range_find(uint64_t address, struct cu_range *range)
 {
 	struct slot *slots = atomic_load_explicit(&ranges, memory_order_acquire);
 
-	if (!slots || atomic_load_explicit(&broken, memory_order_relaxed))
+	if (!slots || atomic_load_explicit(&doubtful, memory_order_relaxed))
 		return false;
 	for (int i = 0; i < READ_TRIES; i++) {
 		/* Pairs with write_end. */
@@ -234,10 +238,8 @@ bool cu_range_take(uint64_t start, struct cu_range *range)
 
 	if (!slots || !start)
 		return false;
-	if (!write_begin()) {
-		atomic_store_explicit(&broken, true, memory_order_relaxed);
+	if (!write_begin())
 		return false;
-	}
 	at = upper_bound(slots, atomic_load_explicit(&count, memory_order_relaxed), start);
 	if (at) {
 		*range = slot_read(&slots[at - 1]);
@@ -246,7 +248,7 @@ bool cu_range_take(uint64_t start, struct cu_range *range)
 			remove_slots(slots, at - 1, 1);
 	}
 	write_end();
-	return found && !atomic_load_explicit(&broken, memory_order_relaxed);
+	return found;
 }
 
 void cu_range_cut(uint64_t start, uint64_t bytes)
@@ -255,10 +257,8 @@ void cu_range_cut(uint64_t start, uint64_t bytes)
 
 	if (!slots || !bytes)
 		return;
-	if (!write_begin()) {
-		atomic_store_explicit(&broken, true, memory_order_relaxed);
+	if (!write_begin())
 		return;
-	}
 	remove_overlap(slots, start, bytes);
 	write_end();
 }
