@@ -5,7 +5,7 @@
 # for first sees every call and keeps its own handles.
 set -eu
 build=$WAYLAY_BUILD/tests
-lib=$WAYLAY_BUILD/libwaylay.so
+. "$(dirname "$0")/preload.inc"
 fake=$build/fakecuda
 [ -e "$fake/libcuda.so.1" ] || { echo "no simulated CUDA driver in this build" && exit 77; }
 export LD_LIBRARY_PATH="$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -16,7 +16,7 @@ fail() {
 traced() { # DIRECTORY COMMAND...
 	directory=$1
 	shift
-	WAYLAY_DIR=$PWD/$directory LD_PRELOAD=$lib "$@"
+	WAYLAY_DIR=$PWD/$directory LD_PRELOAD=$preload "$@"
 }
 events() { # DIRECTORY: the NVTX events of its one recording, without thread numbers and flags
 	"$build/spool_dump" "$1"/*.wspool >"$1/dump"
@@ -76,7 +76,7 @@ for program in nvtx_ranges nvtx_ranges_nvidia; do
 done
 
 # As an NVTX tool alone, without the preload: attached, silent, harmless.
-NVTX_INJECTION64_PATH=$lib WAYLAY_DIR=$PWD/tool "$build/nvtx_ranges" >said
+NVTX_INJECTION64_PATH=$WAYLAY_BUILD/libwaylay.so WAYLAY_DIR=$PWD/tool "$build/nvtx_ranges" >said
 if [ "$(cat said)" != "done" ] || [ -e tool ]; then fail "as a tool alone: $(cat said)"; fi
 # A tool that is not there is no reason to lose ours.
 NVTX_INJECTION64_PATH=/nowhere/tool.so traced absent "$build/nvtx_ranges" >said

@@ -6,9 +6,10 @@
 # behind. No committed record may be missing, nobody may crash or complain.
 set -eu
 build=$WAYLAY_BUILD/tests
-lib=$WAYLAY_BUILD/libwaylay.so
+. "$(dirname "$0")/preload.inc"
 source=${WAYLAY_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 fake=$build/fakecuda
+lib=$WAYLAY_BUILD/libwaylay.so
 unset WAYLAY_BUILD
 [ -e "$fake/libcuda.so.1" ] || { echo "no simulated CUDA driver in this build" && exit 77; }
 export LD_LIBRARY_PATH="$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -40,6 +41,12 @@ run() { # NAME LD_PRELOAD PROGRAM
 	ran="$ran $1"
 }
 
+if [ -n "$runtime" ]; then # nothing below goes with a second sanitizer
+	run instrumented "$preload" "$build/traced_threads"
+	WAYLAY_THREAD=0 run instrumented-no-thread "$preload" "$build/traced_threads"
+	echo "$ran"
+	exit 0
+fi
 run plain "$lib" "$build/traced_threads"
 WAYLAY_THREAD=0 run no-thread "$lib" "$build/traced_threads"
 for allocator in libjemalloc.so.2 libtcmalloc_minimal.so.4; do

@@ -6,7 +6,7 @@
 # WAYLAY_TEST_PYTHONS: further interpreters; WAYLAY_TEST_TREES: random call trees for each.
 set -eu
 build=$WAYLAY_BUILD/tests
-lib=$WAYLAY_BUILD/libwaylay.so
+. "$(dirname "$0")/preload.inc"
 here=$(cd "$(dirname "$0")" && pwd)
 unset WAYLAY_BUILD
 fail() {
@@ -55,7 +55,7 @@ waits.py:15 inner, waits.py:19 outer, waits.py:28 <module>
 END
 for python in $pythons; do
 	rm -rf out
-	WAYLAY_DIR=$PWD/out LD_PRELOAD=$lib "$python" "$here/python/waits.py" >said 2>errors ||
+	WAYLAY_DIR=$PWD/out LD_PRELOAD=$preload "$python" "$here/python/waits.py" >said 2>errors ||
 		fail "$python traced: $(cat said errors)"
 	[ "$(cat said errors)" = waited ] || fail "$python traced: $(cat said errors)"
 	"$build/spool_dump" --stacks out/*.wspool >dump

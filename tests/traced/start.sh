@@ -5,15 +5,17 @@
 # settings are one line and a job that runs on; a privileged program is left alone.
 set -eu
 build=$WAYLAY_BUILD/tests
+. "$(dirname "$0")/preload.inc"
 lib=$WAYLAY_BUILD/libwaylay.so
 unset WAYLAY_BUILD
+[ -z "$runtime" ] || { echo "built with a sanitizer, which has a cost and words of its own" && exit 77; }
 fail() {
 	echo "FAIL: $*"
 	exit 1
 }
 
 # --- nothing is left behind, nothing is said
-WAYLAY_DIR=$PWD/out LD_PRELOAD=$lib sh -c 'echo hello; ls -d /proc/self/task/* | wc -l' >said 2>errors
+WAYLAY_DIR=$PWD/out LD_PRELOAD=$preload sh -c 'echo hello; ls -d /proc/self/task/* | wc -l' >said 2>errors
 [ "$(cat said)" = "hello
 1" ] || fail "a shell said: $(cat said)"
 [ ! -s errors ] || fail "a shell's errors: $(cat errors)"
@@ -21,12 +23,12 @@ WAYLAY_DIR=$PWD/out LD_PRELOAD=$lib sh -c 'echo hello; ls -d /proc/self/task/* |
 # Shells with functions of their own for the environment see nothing odd either.
 for shell in bash dash; do
 	command -v $shell >/dev/null || continue
-	[ "$(LD_PRELOAD=$lib $shell -c 'FOO=bar; export FOO; env | grep ^FOO=')" = FOO=bar ] || fail "$shell's environment"
+	[ "$(LD_PRELOAD=$preload $shell -c 'FOO=bar; export FOO; env | grep ^FOO=')" = FOO=bar ] || fail "$shell's environment"
 done
 
 # --- settings that cannot be used
 complains() { # WORDS NAME=VALUE
-	env "$2" LD_PRELOAD="$lib" /bin/echo on >said 2>errors || fail "$2: status $?"
+	env "$2" LD_PRELOAD="$preload" /bin/echo on >said 2>errors || fail "$2: status $?"
 	[ "$(cat said)" = on ] || fail "$2: the job said $(cat said)"
 	[ "$(wc -l <errors)" = 1 ] || fail "$2: said more or less than a line: $(cat errors)"
 	grep -q "$1" errors || fail "$2: said '$(cat errors)', not '$1'"
@@ -42,10 +44,10 @@ complains '1 to 128' WAYLAY_STACK_DEPTH=0
 complains '1 to 128' WAYLAY_STACK_DEPTH=3x
 complains 'path of a directory' WAYLAY_DIR=
 # Good ones are silent, whatever their spelling.
-WAYLAY=on WAYLAY_MAX_BYTES=512mib WAYLAY_STACK=ALL WAYLAY_THREAD=no WAYLAY_CLOCK=auto LD_PRELOAD=$lib \
+WAYLAY=on WAYLAY_MAX_BYTES=512mib WAYLAY_STACK=ALL WAYLAY_THREAD=no WAYLAY_CLOCK=auto LD_PRELOAD=$preload \
 	/bin/true 2>errors
 [ ! -s errors ] || fail "good settings: $(cat errors)"
-WAYLAY=0 WAYLAY_STACK_DEPTH=128 LD_PRELOAD=$lib /bin/true 2>errors
+WAYLAY=0 WAYLAY_STACK_DEPTH=128 LD_PRELOAD=$preload /bin/true 2>errors
 [ ! -s errors ] || fail "switched off: $(cat errors)"
 
 

@@ -85,7 +85,7 @@ static void places(void **state)
 
 	(void)state;
 	assert_true(wl_place_find((void *)(uintptr_t)qsort, &place));
-	assert_true(wl_text_starts(wl_map_file(place.map), "libc.so") || place.map == wl_maps());
+	assert_ptr_not_equal(place.map, wl_map_self()); /* libc's, or a sanitizer's in its place */
 	assert_true(wl_place_find((void *)(uintptr_t)places, &place));
 	assert_ptr_equal(place.map, wl_map_self());
 	assert_true(place.start <= (uintptr_t)places && (uintptr_t)places < place.end);

@@ -54,7 +54,7 @@ static char directory_text[PATH_MAX + 4096], run_text[256], chain_text[4096],
 
 /* --- words ------------------------------------------------------------------------------------ */
 
-static void say(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
 {
 	int saved = errno;
 	char line[1024];

@@ -74,6 +74,11 @@ static void cache_put(uint64_t key, uint32_t id)
 /* --- native frames ------------------------------------------------------------------------------
  */
 
+static bool is_ours(const void *address)
+{
+	return (uintptr_t)address >= known.start && (uintptr_t)address < known.end;
+}
+
 static void native_capture(struct raw_stack *raw)
 {
 	unsigned want = wl_settings.stack_depth + OWN_FRAMES_MAX;
@@ -84,9 +89,10 @@ static void native_capture(struct raw_stack *raw)
 		return;
 	if (wl_unwind(raw->native, want, &count) == WL_UNWIND_UNKNOWN)
 		count = (unsigned)backtrace(raw->native, (int)want);
-	while (first < count && (uintptr_t)raw->native[first] >= known.start &&
-	       (uintptr_t)raw->native[first] < known.end)
-		first++;
+	/* Up to the last of ours: a sanitizer's backtrace() comes before the first. */
+	for (unsigned i = 0; i < count && i < OWN_FRAMES_MAX; i++)
+		if (is_ours(raw->native[i]))
+			first = i + 1;
 	if (count > first + wl_settings.stack_depth)
 		count = first + wl_settings.stack_depth;
 	raw->native_first = first;
