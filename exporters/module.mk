@@ -13,7 +13,7 @@ UNIT_TESTS += $(EXPORTERS_TESTS)
 $(foreach t,$(EXPORTERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c \
 		tests/unit/export_check.c tests/perfetto/dump.c) \
 	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka) -DWAYLAY_SOURCE='"$(CURDIR)"') \
-	$(eval $(t)_LIBS := $(EXPORTERS_LIBS)) \
+	$(eval $(t)_LIBS := libexporters libspoolreader libspoolwriter libevents) \
 	$(eval $(t)_LDLIBS := $(EXPORTERS_LDLIBS) $(call pkg_libs,cmocka)))
 endif
 

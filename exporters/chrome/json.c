@@ -16,7 +16,7 @@
 #define BUFFER_BYTES (1u << 18)
 #define TEXT_MAX     4096u
 #define ROOM_BYTES   (8 * TEXT_MAX) /* the most that one call writes */
-#define GZIP_LEVEL   6
+#define GZIP_LEVEL   3
 
 struct json_gzip {
 	z_stream stream;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#define LEVEL 6
+#define LEVEL 2
 
 struct deflater {
 	z_stream stream;

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How fast recordings are exported, and how many bytes a slice takes: a reader that makes events up as
+ * it goes (so that reading costs next to nothing) through each exporter, into /dev/null.
+ *
+ *   bench_export [EVENTS]        default 10 million
+ */
+#include "exporters/exporters.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum recipe { BARE, TWO_ARGS, FLOWS, CALLS, RECIPE_MAX };
+
+static const char *const apis[] = {
+	"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "fi_tsend",
+	"fi_trecv",       "cuMemAllocAsync"};
+
+struct generated {
+	struct trace_reader reader; /* first */
+	enum recipe recipe;
+	uint64_t events;
+	struct trace_thread thread;
+	struct trace_clock clock;
+};
+
+struct trace_cursor {
+	const struct generated *generated;
+	uint64_t at;
+	int64_t now_ns;
+	uint64_t random;
+};
+
+static const struct wl_arg two_args[] = {
+	{"bytes", WL_TYPE_u64, WL_SHOW_BYTES, NULL},
+	{"count", WL_TYPE_u32, WL_SHOW_NUM, NULL},
+};
+static const struct wl_event_type bare_type = {"call", 58, WL_CAT_meta, WL_FORM_CALL, 0, 0, NULL};
+static const struct wl_event_type two_type = {"call", 59, WL_CAT_meta, WL_FORM_CALL,
+					      2,      12, two_args};
+
+static struct trace_cursor *cursor_open(struct trace_reader *reader, int thread, int *error)
+{
+	struct trace_cursor *cursor = calloc(1, sizeof(*cursor));
+
+	(void)thread;
+	if (!cursor)
+		*error = -ENOMEM;
+	else
+		cursor->generated = (const struct generated *)reader;
+	return cursor;
+}
+
+static void fill_call(struct trace_event *event, uint64_t at)
+{
+	static const unsigned types[] = {WL_EV_cuda_launch, WL_EV_cuda_launch, WL_EV_cuda_launch,
+					 WL_EV_cuda_copy,   WL_EV_cuda_wait,   WL_EV_cuda_launch};
+
+	event->type = wl_event_type(types[at % 6]);
+	memset(event->args, 0, event->type->arg_count * sizeof(event->args[0]));
+	for (unsigned i = 0; i < event->type->arg_count; i++) {
+		if (event->type->args[i].show == WL_SHOW_HEX)
+			event->args[i] = 0x7f0012340000 + (at % 64) * 4096;
+		else if (event->type->args[i].show == WL_SHOW_NUM)
+			event->args[i] = 1 + at % 256;
+	}
+	event->args[model_arg_index(event->type, "api")] = 1 + at % 6;
+}
+
+static int cursor_next(struct trace_cursor *cursor, struct trace_event *event)
+{
+	uint64_t at = cursor->at++;
+
+	if (at >= cursor->generated->events)
+		return 0;
+	cursor->random = cursor->random * 6364136223846793005u + 1442695040888963407u;
+	event->thread = 0;
+	event->flags = 0;
+	event->begin_ns = cursor->now_ns + 200 + (int64_t)(cursor->random >> 54);
+	event->end_ns = event->begin_ns + 300 + (int64_t)(cursor->random >> 33 & 0xfff);
+	cursor->now_ns = event->end_ns;
+	switch (cursor->generated->recipe) {
+	case BARE:
+		event->type = &bare_type;
+		break;
+	case TWO_ARGS:
+		event->type = &two_type;
+		event->args[0] = 1 << 20;
+		event->args[1] = at % 1000;
+		break;
+	case FLOWS:
+		event->type = wl_event_type(WL_EV_ofi_post);
+		memset(event->args, 0, sizeof(event->args));
+		MODEL_ARG(event, ofi_post, api) = 4;
+		MODEL_ARG(event, ofi_post, inject) = 1;
+		MODEL_ARG(event, ofi_post, op) = WL_ofi_op_tsend;
+		break;
+	default:
+		fill_call(event, at);
+		break;
+	}
+	return 1;
+}
+
+static void cursor_close(struct trace_cursor *cursor)
+{
+	free(cursor);
+}
+
+static const char *string(struct trace_reader *reader, uint32_t id)
+{
+	(void)reader;
+	return id && id <= 6 ? apis[id - 1] : "";
+}
+
+static unsigned stack(struct trace_reader *reader, uint32_t id, struct trace_frame *frames,
+		      unsigned max)
+{
+	(void)reader;
+	(void)id;
+	(void)frames;
+	(void)max;
+	return 0;
+}
+
+static void close_reader(struct trace_reader *reader)
+{
+	free(reader);
+}
+
+static const struct trace_reader_ops ops = {
+	.cursor_open = cursor_open,
+	.cursor_next = cursor_next,
+	.cursor_close = cursor_close,
+	.string = string,
+	.stack = stack,
+	.close = close_reader,
+};
+
+static struct model *generate(enum recipe recipe, uint64_t events)
+{
+	struct generated *generated = calloc(1, sizeof(*generated));
+	struct trace_reader *reader = &generated->reader;
+	struct model *model = NULL;
+	char err[256] = "out of memory";
+
+	if (!generated)
+		return NULL;
+	generated->recipe = recipe;
+	generated->events = events;
+	generated->clock.monotonic_ns = generated->clock.boottime_ns = 1;
+	generated->clock.realtime_ns = 1700000000000000000;
+	generated->thread = (struct trace_thread){
+		.serial = 1, .tid = 41, .name = "main", .last_ns = (int64_t)events * 3000};
+	reader->ops = &ops;
+	reader->thread_count = 1;
+	reader->threads = &generated->thread;
+	reader->info = (struct trace_info){.format = "generated",
+					   .path = "nowhere",
+					   .host = "host",
+					   .run = "",
+					   .command = "bench",
+					   .process_name = "bench",
+					   .pid = 41,
+					   .rank = -1,
+					   .world_size = -1,
+					   .local_rank = -1,
+					   .ended = true,
+					   .damage = "",
+					   .clock_count = 1,
+					   .clocks = &generated->clock};
+	if (model_from_readers(&reader, 1, NULL, &model, err, sizeof(err)))
+		fprintf(stderr, "bench_export: %s\n", err);
+	return model;
+}
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts); /* the machine may be busy */
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+typedef int (*export_function)(struct model *model, const char *path,
+			       const struct export_options *options, struct export_result *result,
+			       char *err, size_t err_size);
+
+static int measure(const char *what, enum recipe recipe, uint64_t events, export_function export,
+		   const struct export_options *options)
+{
+	struct model *model = generate(recipe, events);
+	struct export_result result;
+	struct rusage usage;
+	char err[256];
+
+	if (!model)
+		return 1;
+	double begin = now_s();
+
+	if (export(model, "/dev/null", options, &result, err, sizeof(err))) {
+		fprintf(stderr, "bench_export: %s\n", err);
+		model_close(model);
+		return 1;
+	}
+	double seconds = now_s() - begin;
+	uint64_t slices = result.slices + result.synchronizations + result.transfers;
+
+	getrusage(RUSAGE_SELF, &usage);
+	printf("%-34s %8.2f M slices/s  %6.1f bytes/slice  %4ld MiB\n", what,
+	       (double)slices / seconds / 1e6, (double)result.bytes / (double)slices,
+	       usage.ru_maxrss / 1024);
+	fflush(stdout);
+	model_close(model);
+	return 0;
+}
+
+/* What the same walk costs without any writing. */
+static int measure_reading(uint64_t events)
+{
+	struct model *model = generate(CALLS, events);
+	struct trace_event event;
+	uint64_t count = 0;
+	int error = 0;
+
+	if (!model)
+		return 1;
+	double begin = now_s();
+	struct model_cursor *cursor = model_cursor_open(model, 0, 0, &error);
+
+	while (cursor && model_cursor_next(cursor, &event) > 0)
+		count++;
+	model_cursor_close(cursor);
+	printf("%-34s %8.2f M records/s\n", "(making the records up)",
+	       (double)count / (now_s() - begin) / 1e6);
+	model_close(model);
+	return count != events;
+}
+
+int main(int argc, char **argv)
+{
+	const struct export_options bare = {.no_args = true}, full = {0};
+	const struct export_options small = {.no_args = true, .compress = EXPORT_COMPRESS_DEFLATE};
+	const struct export_options packed = {.compress = EXPORT_COMPRESS_DEFLATE};
+	uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
+	int failed = measure_reading(events);
+
+	failed |= measure("perfetto, bare", BARE, events, perfetto_export, &bare);
+	failed |= measure("perfetto, two arguments", TWO_ARGS, events, perfetto_export, &full);
+	failed |= measure("perfetto, with a flow", FLOWS, events, perfetto_export, &bare);
+	failed |= measure("perfetto, CUDA calls in full", CALLS, events, perfetto_export, &full);
+	failed |= measure("perfetto, bare, deflate", BARE, events, perfetto_export, &small);
+	failed |= measure("perfetto, two arguments, deflate", TWO_ARGS, events, perfetto_export,
+			  &packed);
+	failed |= measure("perfetto, with a flow, deflate", FLOWS, events, perfetto_export, &small);
+	failed |= measure("chrome, two arguments", TWO_ARGS, events, chrome_export, &full);
+	failed |= measure("chrome, CUDA calls in full", CALLS, events, chrome_export, &full);
+	return failed;
+}
