@@ -16,3 +16,18 @@ $(FC)_LDLIBS := $(libcpukernels_LDLIBS) -lm
 else
 $(FC)_CFLAGS := -DFC_HAVE_CPU_KERNELS=0
 endif
+
+ifdef HAVE_CMOCKA
+UNIT_TESTS += test_fakecuda
+test_fakecuda_SRCS := tests/unit/test_fakecuda.c \
+	$(patsubst %,tests/fakecuda/test/%.c,api capture driver holds memory process share streams)
+test_fakecuda_LDLIBS := -lcmocka -ldl
+endif
+
+# Our header against NVIDIA's, where the toolkit of the version we describe is installed.
+CUDA_INCLUDE ?= /usr/local/cuda/include
+ifneq ($(shell sed -n 's/^.define CUDA_VERSION *\(13...\)$$/\1/p' $(CUDA_INCLUDE)/cuda.h 2>/dev/null),)
+UNIT_TESTS += test_fakecuda_abi
+test_fakecuda_abi_SRCS := $(patsubst %,tests/fakecuda/test/%.c,abi abi_ours abi_theirs)
+test_fakecuda_abi_CFLAGS := -isystem $(CUDA_INCLUDE)
+endif

@@ -116,15 +116,12 @@ CUresult do_cuPointerGetAttribute(void *data, CUpointer_attribute attr, CUdevice
 	return attr_known(data, attr, ptr, &range);
 }
 
-/* Needs no context for memory it does not know, and never fails for a single attribute. */
+/* Needs no context, and does not fail for memory that it does not know (measured). */
 CUresult do_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attrs, void **data,
 				   CUdeviceptr ptr)
 {
-	struct fc_ctx *ctx;
 	struct fc_range range;
-	CUresult rc = fc_current(&ctx);
-	if (rc)
-		return rc;
+	CUresult rc = CUDA_SUCCESS;
 	if (!count || !attrs || !data)
 		return CUDA_ERROR_INVALID_VALUE;
 	bool known = fc_range_find(ptr, &range);
