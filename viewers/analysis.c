@@ -20,7 +20,7 @@ struct last_copy {
 	bool armed;
 	uint64_t stream;
 	uint32_t stack;
-	struct site *site;
+	struct site_way *way;
 };
 
 struct pass {
@@ -32,6 +32,7 @@ struct pass {
 	struct range_table *ranges;
 	struct mr_table *registrations;
 	struct last_copy *last; /* one a thread */
+	uint64_t live_bytes;    /* registered, of the process being read */
 	bool short_of_memory;
 };
 
@@ -59,65 +60,72 @@ static uint64_t arg(const struct trace_event *event, int index)
 
 /* --- synchronizations ------------------------------------------------------------------------- */
 
-static void counted_add(struct pass *pass, const struct trace_event *event, enum counted_kind kind)
+static uint64_t held_of(const struct trace_event *event)
 {
-	struct counted counted = {.begin_ns = event->begin_ns,
-				  .held_ns = (uint64_t)(event->end_ns - event->begin_ns),
-				  .thread = event->thread,
-				  .kind = kind};
+	return (uint64_t)(event->end_ns - event->begin_ns);
+}
+
+static void counted_add(struct pass *pass, const struct trace_event *event, enum counted_kind kind,
+			const struct site_way *way)
+{
+	const struct counted counted = {.begin_ns = event->begin_ns,
+					.held_ns = held_of(event),
+					.thread = event->thread,
+					.kind = kind,
+					.way = way};
 
 	if (!range_count(pass->ranges, &counted))
 		pass->short_of_memory = true;
 }
 
-/* True if the wait is the explicit half of a copy that waited: counted with it. */
+/* True if the wait is the explicit half of a copy that waited: counted with it. Only waits for a
+ * stream can be: one for an event or a context is for something else too. */
 static bool folds(struct pass *pass, const struct trace_event *event, uint64_t stream,
 		  uint32_t stack)
 {
 	const struct last_copy *last = &pass->last[event->thread];
+	uint64_t rule;
 
-	return event->type->number == WL_EV_cuda_wait && last->armed && last->stream == stream &&
+	if (event->type->number != WL_EV_cuda_wait || !last->armed || last->stream != stream)
+		return false;
+	rule = MODEL_ARG(event, cuda_wait, rule);
+	return (rule == WL_rule_stream_wait || rule == WL_rule_legacy_wait) &&
 	       site_same_place(pass->model, pass->process, last->stack, stack);
 }
 
 static void holds(struct pass *pass, const struct trace_event *event, unsigned cls)
 {
 	const struct event_args *args = &pass->args[event->type->number];
-	uint64_t held = (uint64_t)(event->end_ns - event->begin_ns);
 	uint64_t stream = arg(event, args->stream);
-	uint32_t stack = (uint32_t)arg(event, args->stack);
+	uint32_t stack = (uint32_t)arg(event, args->stack), api = (uint32_t)arg(event, args->api);
 	struct last_copy *last = &pass->last[event->thread];
-	struct analysis *analysis = pass->analysis;
-	struct site *site;
+	bool folded = folds(pass, event, stream, stack);
+	struct site_way *way = folded ? last->way
+				      : site_of(pass->sites, pass->process, stack,
+						(unsigned)arg(event, args->rule), cls);
 
-	if (folds(pass, event, stream, stack)) {
-		last->site->folded++;
-		histogram_add(&last->site->held, held);
-		site_api(last->site, pass->sites, pass->process, (uint32_t)arg(event, args->api));
-		analysis->held_ns += held;
-		last->armed = false;
-		return;
-	}
-	site = site_of(pass->sites, pass->process, stack, (unsigned)arg(event, args->rule), cls);
-	if (!site) {
+	if (!way) {
 		pass->short_of_memory = true;
 		return;
 	}
-	site->count++;
-	site->bytes += arg(event, args->bytes);
-	histogram_add(&site->held, held);
-	site_api(site, pass->sites, pass->process, (uint32_t)arg(event, args->api));
-	analysis->held_ns += held;
+	site_add(pass->sites, way, !folded, held_of(event), folded ? 0 : arg(event, args->bytes),
+		 pass->process, api);
+	pass->analysis->held_ns += held_of(event);
+	if (folded) {
+		counted_add(pass, event, COUNTED_HELD, way);
+		last->armed = false;
+		return;
+	}
 	if (cls == WL_call_class_waits)
-		analysis->waits++;
+		pass->analysis->waits++;
 	else
-		analysis->stages++;
-	counted_add(pass, event, cls == WL_call_class_waits ? COUNTED_WAIT : COUNTED_STAGE);
+		pass->analysis->stages++;
+	counted_add(pass, event, cls == WL_call_class_waits ? COUNTED_WAIT : COUNTED_STAGE, way);
 	*last = (struct last_copy){.armed = event->type->number == WL_EV_cuda_copy &&
 					    cls == WL_call_class_waits,
 				   .stream = stream,
 				   .stack = stack,
-				   .site = site};
+				   .way = way};
 }
 
 static void copy_add(struct analysis *analysis, const struct trace_event *event)
@@ -141,10 +149,20 @@ static void copy_add(struct analysis *analysis, const struct trace_event *event)
 	copy[i].held_ns += (uint64_t)(event->end_ns - event->begin_ns);
 }
 
-static bool gives_work(unsigned number)
+/* Work that a later wait is also for. */
+static bool gives_work(const struct trace_event *event)
 {
-	return number == WL_EV_cuda_launch || number == WL_EV_cuda_copy ||
-	       number == WL_EV_cuda_memset || number == WL_EV_cuda_graph;
+	switch (event->type->number) {
+	case WL_EV_cuda_launch:
+	case WL_EV_cuda_copy:
+	case WL_EV_cuda_memset:
+	case WL_EV_cuda_graph:
+		return true;
+	case WL_EV_cuda_mem:
+		return MODEL_ARG(event, cuda_mem, op) == WL_mem_op_prefetch;
+	default:
+		return false;
+	}
 }
 
 static void cuda_event(struct pass *pass, const struct trace_event *event)
@@ -161,7 +179,7 @@ static void cuda_event(struct pass *pass, const struct trace_event *event)
 		pass->analysis->launches++;
 	if (cls == WL_call_class_waits || cls == WL_call_class_stages)
 		holds(pass, event, cls);
-	else if (gives_work(event->type->number))
+	else if (gives_work(event))
 		pass->last[event->thread].armed = false;
 	if (cls == WL_call_class_polls)
 		pass->analysis->polls++;
@@ -172,34 +190,30 @@ static void cuda_event(struct pass *pass, const struct trace_event *event)
 static void registration_event(struct pass *pass, const struct trace_event *event)
 {
 	struct analysis *analysis = pass->analysis;
-	uint64_t held = (uint64_t)(event->end_ns - event->begin_ns);
 	uint64_t bytes = MODEL_ARG(event, ofi_mr_reg, bytes);
 	bool repeated = false;
-	struct site *site;
+	struct site_way *way;
 
-	analysis->registration_ns += held;
+	analysis->registration_ns += held_of(event);
 	if ((int64_t)MODEL_ARG(event, ofi_mr_reg, status) != 0) {
 		analysis->registrations_failed++;
 		return;
 	}
 	analysis->registrations++;
 	analysis->registered_bytes += bytes;
-	counted_add(pass, event, COUNTED_REGISTRATION);
-	site = site_of(pass->registration_sites, pass->process,
-		       (uint32_t)MODEL_ARG(event, ofi_mr_reg, stack), WL_rule_none,
-		       WL_call_class_none);
-	if (!site || !mr_add(pass->registrations, pass->process, MODEL_ARG(event, ofi_mr_reg, addr),
-			     bytes, &repeated)) {
+	way = site_of(pass->registration_sites, pass->process,
+		      (uint32_t)MODEL_ARG(event, ofi_mr_reg, stack), WL_rule_none,
+		      WL_call_class_none);
+	if (!way || !mr_add(pass->registrations, pass->process, MODEL_ARG(event, ofi_mr_reg, addr),
+			    bytes, &repeated)) {
 		pass->short_of_memory = true;
 		return;
 	}
-	site->count++;
-	site->bytes += bytes;
-	site->repeated += repeated;
-	analysis->registrations_repeated += repeated;
-	histogram_add(&site->held, held);
-	site_api(site, pass->registration_sites, pass->process,
+	site_add(pass->registration_sites, way, true, held_of(event), bytes, pass->process,
 		 (uint32_t)MODEL_ARG(event, ofi_mr_reg, api));
+	counted_add(pass, event, COUNTED_REGISTRATION, way);
+	way->site->repeated += repeated;
+	analysis->registrations_repeated += repeated;
 }
 
 static void on_transfer(void *user, const struct model_transfer *transfer)
@@ -223,29 +237,37 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 
 static void on_registered(void *user, const struct model_registration *registration)
 {
-	struct analysis *analysis = ((struct pass *)user)->analysis;
+	struct pass *pass = user;
 
-	analysis->registrations_live++;
-	analysis->registered_live_bytes += MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
-	if (analysis->registered_live_bytes > analysis->registered_peak_bytes)
-		analysis->registered_peak_bytes = analysis->registered_live_bytes;
+	pass->analysis->registrations_live++;
+	pass->live_bytes += MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	if (pass->live_bytes > pass->analysis->registered_peak_bytes)
+		pass->analysis->registered_peak_bytes = pass->live_bytes;
 }
 
 static void on_unregistered(void *user, const struct model_registration *registration)
 {
-	struct analysis *analysis = ((struct pass *)user)->analysis;
+	struct pass *pass = user;
 
 	if (!registration->closed) /* alive when the recording ended: live */
 		return;
-	analysis->registrations_live--;
-	analysis->registered_live_bytes -= MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	pass->analysis->registrations_live--;
+	pass->live_bytes -= MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+}
+
+static void on_range_begin(void *user, const struct model_range *range)
+{
+	struct pass *pass = user;
+
+	if (!range_begin(pass->ranges, range))
+		pass->short_of_memory = true;
 }
 
 static void on_range_end(void *user, const struct model_range *range)
 {
 	struct pass *pass = user;
 
-	if (!range_add(pass->ranges, range))
+	if (!range_end(pass->ranges, range))
 		pass->short_of_memory = true;
 }
 
@@ -277,38 +299,103 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	}
 }
 
+/* CUDA calls that could have waited and never returned: whether they did is not known. */
+static void unreturned(struct pass *pass)
+{
+	struct trace_inflight calls[256];
+	unsigned count = model_inflight(pass->model, pass->process, calls, 256);
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct trace_inflight *call = &calls[i];
+		const struct counted counted = {.begin_ns = call->since_ns,
+						.thread = call->thread,
+						.kind = COUNTED_UNRETURNED};
+
+		if (!call->type || call->type->category > WL_CAT_cuda_setup ||
+		    model_arg_index(call->type, "rule") < 0)
+			continue;
+		pass->analysis->unreturned++;
+		if (!range_count(pass->ranges, &counted))
+			pass->short_of_memory = true;
+	}
+}
+
+static int events_read(struct pass *pass, struct model_matcher *matcher)
+{
+	struct trace_event event;
+	int error = 0, more;
+	struct model_cursor *cursor =
+		model_cursor_open(pass->model, pass->process, MODEL_ALL_THREADS, &error);
+
+	if (!cursor)
+		return error;
+	while ((more = model_cursor_next(cursor, &event)) > 0) {
+		/* Ranges that it opens or closes first, then what is counted inside. */
+		model_matcher_feed(matcher, &event);
+		event_add(pass, &event);
+	}
+	unreturned(pass);
+	model_matcher_finish(matcher);
+	range_process_end(pass->ranges);
+	model_cursor_close(cursor);
+	/* A recording that cannot be read to its end is incomplete, not an error. */
+	if (more < 0)
+		pass->analysis->incomplete_processes +=
+			!model_process(pass->model, pass->process)->incomplete;
+	return pass->short_of_memory ? -ENOMEM : 0;
+}
+
 static int process_read(struct pass *pass)
 {
 	static const struct model_match_ops ops = {.transfer = on_transfer,
 						   .registered = on_registered,
 						   .unregistered = on_unregistered,
+						   .range_begin = on_range_begin,
 						   .range_end = on_range_end};
 	const struct model_process *process = model_process(pass->model, pass->process);
 	struct model_matcher *matcher = model_matcher_new(pass->model, pass->process, &ops, pass);
-	struct model_cursor *cursor = NULL;
-	struct trace_event event;
-	int error = -ENOMEM, more = 0;
+	int error = -ENOMEM;
 
-	pass->last = calloc(process->thread_count + 1, sizeof(*pass->last));
+	pass->live_bytes = 0;
+	pass->last = calloc(process->thread_count + 1u, sizeof(*pass->last));
 	if (matcher && pass->last)
-		cursor = model_cursor_open(pass->model, pass->process, MODEL_ALL_THREADS, &error);
-	if (cursor) {
-		while ((more = model_cursor_next(cursor, &event)) > 0) {
-			event_add(pass, &event);
-			model_matcher_feed(matcher, &event);
-		}
-		model_matcher_finish(matcher);
-		if (!range_process_end(pass->ranges, pass->process))
-			pass->short_of_memory = true;
-		error = pass->short_of_memory ? -ENOMEM : 0;
-		model_cursor_close(cursor);
-	}
+		error = events_read(pass, matcher);
 	model_matcher_free(matcher);
 	free(pass->last);
-	/* A recording that cannot be read to its end is incomplete, not an error. */
-	if (more < 0)
-		pass->analysis->incomplete_processes += !process->incomplete;
 	return error;
+}
+
+const char *process_attribute(const struct model_process *process, const char *key)
+{
+	for (unsigned i = 0; i < process->info.attribute_count; i++)
+		if (strcmp(process->info.attributes[i][0], key) == 0)
+			return process->info.attributes[i][1];
+	return NULL;
+}
+
+static bool setting_off(const struct model_process *process, const char *key)
+{
+	const char *value = process_attribute(process, key);
+
+	return value && strcmp(value, "0") == 0;
+}
+
+/* How many ranks the launcher started, and how many of them left a recording. Processes come in order
+ * of rank. */
+static void ranks_count(struct analysis *analysis)
+{
+	int last = -1;
+
+	for (unsigned i = 0; i < model_process_count(analysis->model); i++) {
+		const struct trace_info *info = &model_process(analysis->model, i)->info;
+
+		if (info->rank < 0)
+			continue;
+		if (info->world_size > (int)analysis->ranks)
+			analysis->ranks = (unsigned)info->world_size;
+		analysis->ranks_seen += info->rank != last;
+		last = info->rank;
+	}
 }
 
 static void totals(struct analysis *analysis)
@@ -317,10 +404,15 @@ static void totals(struct analysis *analysis)
 
 	model_bounds(analysis->model, &first, &last, &realtime);
 	analysis->wall_ns = last - first;
+	ranks_count(analysis);
+	analysis->unreadable = model_unreadable_count(analysis->model);
 	for (unsigned i = 0; i < model_process_count(analysis->model); i++) {
 		const struct model_process *process = model_process(analysis->model, i);
 
 		analysis->drops_lost += process->drops_lost;
+		analysis->overwritten += process->info.drops[TRACE_DROP_OVERWRITTEN];
+		analysis->cuda_off += setting_off(process, "setting.cuda");
+		analysis->ofi_off += setting_off(process, "setting.ofi");
 		analysis->incomplete_processes += process->incomplete;
 		analysis->simulated |= process->info.simulated;
 	}
@@ -333,42 +425,56 @@ struct owned {
 	struct range_table *ranges;
 };
 
+static int results(struct owned *owned)
+{
+	struct analysis *analysis = &owned->analysis;
+
+	analysis->sites = site_table_sorted(owned->sites, &analysis->site_count);
+	analysis->registration_sites =
+		site_table_sorted(owned->registration_sites, &analysis->registration_site_count);
+	if (!analysis->sites || !analysis->registration_sites ||
+	    !range_table_results(owned->ranges, analysis))
+		return -ENOMEM;
+	return 0;
+}
+
+static int pass_run(struct pass *pass, struct owned *owned, const struct analysis_options *options)
+{
+	int error = 0;
+
+	owned->analysis.model = pass->model;
+	pass->analysis = &owned->analysis;
+	pass->sites = owned->sites = site_table_new(pass->model, options);
+	pass->registration_sites = owned->registration_sites = site_table_new(pass->model, options);
+	pass->ranges = owned->ranges = range_table_new(options);
+	pass->registrations = mr_table_new();
+	if (!pass->sites || !pass->registration_sites || !pass->ranges || !pass->registrations)
+		error = -ENOMEM;
+	args_prepare(pass);
+	totals(&owned->analysis);
+	for (unsigned i = 0; !error && i < model_process_count(pass->model); i++) {
+		pass->process = i;
+		error = process_read(pass);
+	}
+	mr_table_free(pass->registrations);
+	return error ? error : results(owned);
+}
+
 int analysis_run(struct model *model, const struct analysis_options *options,
 		 struct analysis **analysis, char *err, size_t err_size)
 {
 	struct owned *owned = calloc(1, sizeof(*owned));
 	struct pass pass = {.model = model};
-	int error = owned ? 0 : -ENOMEM;
+	int error = owned ? pass_run(&pass, owned, options) : -ENOMEM;
 
 	*analysis = NULL;
-	if (owned) {
-		owned->analysis.model = model;
-		pass.analysis = &owned->analysis;
-		pass.sites = owned->sites = site_table_new(model);
-		pass.registration_sites = owned->registration_sites = site_table_new(model);
-		pass.ranges = owned->ranges = range_table_new(options);
-		pass.registrations = mr_table_new();
-		if (!pass.sites || !pass.registration_sites || !pass.ranges || !pass.registrations)
-			error = -ENOMEM;
-		args_prepare(&pass);
-		totals(&owned->analysis);
-	}
-	for (unsigned i = 0; !error && i < model_process_count(model); i++) {
-		pass.process = i;
-		error = process_read(&pass);
-	}
-	mr_table_free(pass.registrations);
 	if (error) {
-		(void)snprintf(err, err_size, "analysing the recording: %s", strerror(-error));
-		if (owned)
-			analysis_free(&owned->analysis);
+		(void)snprintf(err, err_size, "analysing the recording: %s%s", strerror(-error),
+			       error == -ENOMEM ? "; give fewer recordings at once" : "");
+		analysis_free(owned ? &owned->analysis : NULL);
 		return error;
 	}
 	*analysis = &owned->analysis;
-	(*analysis)->sites = site_table_sorted(owned->sites, &(*analysis)->site_count);
-	(*analysis)->registration_sites =
-		site_table_sorted(owned->registration_sites, &(*analysis)->registration_site_count);
-	(*analysis)->ranges = range_table_list(owned->ranges, &(*analysis)->range_count);
 	return 0;
 }
 

@@ -1,78 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happened inside named ranges. Records come in order of their end, but a call belongs to the
- * ranges in which it began, so a process's ranges and countable calls are gathered and swept in
- * order of begin.
+ * What happened inside named ranges. A call belongs to the ranges in which it began, on whatever
+ * thread of the process. Records come in order of their end, so that a call's ranges are known when it
+ * comes: they are open still, or were closed while it ran.
  */
 #include "viewers/analysis_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Names that are listed. Tools that put a serial number into every name make millions. */
+#define NAMES_MAX 4096
+/* Closed instances kept for calls that began in them and still run; the older half of more is settled. */
+#define CLOSED_MAX (1u << 19)
+
 struct instance {
 	int64_t begin_ns, end_ns;
-	uint32_t thread;
-	bool closed, skipped;
+	uint64_t serial;
 	struct range_entry *range;
-	uint64_t waits, stages, registrations, held_ns;
+	uint64_t *tallies; /* of the range in focus: one a filter */
+	uint64_t held_ns;
+	uint32_t thread;
+	uint32_t waits, stages, registrations, unreturned;
+	bool skipped;
 };
 
 struct range_entry {
 	struct range_stat stat;
 	uint64_t seen; /* instances of the process being read, to skip the first ones */
-	unsigned order;
+	bool appeared;
+	unsigned order; /* of appearance */
 	UT_hash_handle hh;
+};
+
+/* What happened by a way in a range, found by both. */
+struct both {
+	const struct range_entry *range;
+	const struct site_way *way;
+};
+struct way_entry {
+	struct both key;
+	struct range_entry *range;
+	struct range_way way;
+	UT_hash_handle hh;
+};
+
+struct list {
+	struct instance *items;
+	size_t count, room;
 };
 
 struct range_table {
 	struct analysis_options options;
-	struct range_entry *ranges;
-	struct instance *instances;
-	size_t instance_count, instance_room;
-	struct counted *counted;
-	size_t counted_count, counted_room;
+	struct range_entry *ranges, *focus;
+	struct way_entry *ways;
+	struct list open, closed; /* closed: in order of their end */
+	int64_t settled_ns;       /* end of the newest instance that was settled early */
+	bool late;
+	uint64_t left;
+	unsigned appeared;
+	unsigned process;
+	struct analysis_tally tallies[ANALYSIS_FILTERS_MAX];
 };
-
-struct range_table *range_table_new(const struct analysis_options *options)
-{
-	struct range_table *table = calloc(1, sizeof(*table));
-
-	if (table && options)
-		table->options = *options;
-	return table;
-}
-
-void range_table_free(struct range_table *table)
-{
-	struct range_entry *range, *next;
-
-	if (!table)
-		return;
-	HASH_ITER (hh, table->ranges, range, next) {
-		HASH_DEL(table->ranges, range);
-		free(range->stat.name);
-		free(range);
-	}
-	free(table->instances);
-	free(table->counted);
-	free(table);
-}
-
-/* Room for one more in a growing array; false when memory is short. */
-static bool grow(void **array, size_t count, size_t *room, size_t element)
-{
-	size_t wanted = *room ? *room * 2 : 256;
-	void *bigger;
-
-	if (count < *room)
-		return true;
-	bigger = realloc(*array, wanted * element);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*room = wanted;
-	return true;
-}
 
 static struct range_entry *entry_of(struct range_table *table, const char *name)
 {
@@ -89,88 +78,169 @@ static struct range_entry *entry_of(struct range_table *table, const char *name)
 		free(range);
 		return NULL;
 	}
-	range->order = HASH_COUNT(table->ranges);
 	HASH_ADD_KEYPTR(hh, table->ranges, range->stat.name, strlen(range->stat.name), range);
 	return range;
 }
 
-bool range_add(struct range_table *table, const struct model_range *range)
+struct range_table *range_table_new(const struct analysis_options *options)
 {
-	struct range_entry *entry = entry_of(table, range->name);
+	struct range_table *table = calloc(1, sizeof(*table));
 
-	if (!entry || !grow((void **)&table->instances, table->instance_count,
-			    &table->instance_room, sizeof(*table->instances)))
-		return false;
-	table->instances[table->instance_count++] = (struct instance){.begin_ns = range->begin_ns,
-								      .end_ns = range->end_ns,
-								      .thread = range->thread,
-								      .closed = range->closed,
-								      .range = entry};
+	if (!table)
+		return NULL;
+	if (options)
+		table->options = *options;
+	table->settled_ns = INT64_MIN;
+	/* Has its place however many other names there are. */
+	if (table->options.focus) {
+		table->focus = entry_of(table, table->options.focus);
+		if (!table->focus) {
+			free(table);
+			return NULL;
+		}
+	}
+	return table;
+}
+
+static void list_clear(struct list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i].tallies);
+	list->count = 0;
+}
+
+void range_table_free(struct range_table *table)
+{
+	struct range_entry *range, *next;
+	struct way_entry *way, *next_way;
+
+	if (!table)
+		return;
+	HASH_ITER (hh, table->ways, way, next_way) {
+		HASH_DEL(table->ways, way);
+		free(way);
+	}
+	HASH_ITER (hh, table->ranges, range, next) {
+		HASH_DEL(table->ranges, range);
+		free(range->stat.name);
+		free(range->stat.ways);
+		free(range);
+	}
+	list_clear(&table->open);
+	list_clear(&table->closed);
+	free(table->open.items);
+	free(table->closed.items);
+	free(table);
+}
+
+static bool list_add(struct list *list, const struct instance *instance)
+{
+	if (list->count == list->room) {
+		size_t room = list->room ? list->room * 2 : 64;
+		struct instance *items = realloc(list->items, room * sizeof(*items));
+
+		if (!items)
+			return false;
+		list->items = items;
+		list->room = room;
+	}
+	list->items[list->count++] = *instance;
 	return true;
+}
+
+/* --- counting --------------------------------------------------------------------------------- */
+
+static uint64_t amount(const struct analysis_filter *filter, const struct counted *counted)
+{
+	if (filter->held)
+		return counted->held_ns;
+	return counted->kind != COUNTED_HELD;
+}
+
+static void tallies_add(const struct range_table *table, const struct counted *counted,
+			uint64_t *tallies)
+{
+	for (unsigned i = 0; i < table->options.filter_count; i++)
+		if (counted->way->site->filters >> i & 1)
+			tallies[i] += amount(&table->options.filters[i], counted);
+}
+
+static bool way_add(struct range_table *table, struct range_entry *range,
+		    const struct counted *counted)
+{
+	const struct both key = {range, counted->way};
+	struct way_entry *found = NULL;
+
+	HASH_FIND(hh, table->ways, &key, sizeof(key), found);
+	if (!found) {
+		found = calloc(1, sizeof(*found));
+		if (!found)
+			return false;
+		found->key = key;
+		found->range = range;
+		found->way.way = counted->way;
+		HASH_ADD(hh, table->ways, key, sizeof(key), found);
+	}
+	found->way.count += counted->kind != COUNTED_HELD;
+	found->way.held_ns += counted->held_ns;
+	return true;
+}
+
+static bool count_into(struct range_table *table, struct instance *instance,
+		       const struct counted *counted)
+{
+	switch (counted->kind) {
+	case COUNTED_WAIT:
+		instance->waits++;
+		break;
+	case COUNTED_STAGE:
+		instance->stages++;
+		break;
+	case COUNTED_REGISTRATION:
+		instance->registrations++;
+		break;
+	case COUNTED_UNRETURNED:
+		instance->unreturned++;
+		return true;
+	case COUNTED_HELD:
+		break;
+	}
+	instance->held_ns += counted->held_ns;
+	if (instance->tallies)
+		tallies_add(table, counted, instance->tallies);
+	return instance->skipped || way_add(table, instance->range, counted);
+}
+
+static bool try_instance(struct range_table *table, struct instance *instance,
+			 const struct counted *counted)
+{
+	if (instance->begin_ns > counted->begin_ns ||
+	    (table->options.same_thread && instance->thread != counted->thread))
+		return true;
+	return count_into(table, instance, counted);
 }
 
 bool range_count(struct range_table *table, const struct counted *counted)
 {
-	if (!grow((void **)&table->counted, table->counted_count, &table->counted_room,
-		  sizeof(*table->counted)))
-		return false;
-	table->counted[table->counted_count++] = *counted;
-	return true;
-}
+	bool ok = true;
 
-static int by_begin_instance(const void *left, const void *right)
-{
-	const struct instance *a = left, *b = right;
-
-	if (a->begin_ns != b->begin_ns)
-		return a->begin_ns < b->begin_ns ? -1 : 1;
-	return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
-}
-
-static int by_begin_counted(const void *left, const void *right)
-{
-	const struct counted *a = left, *b = right;
-
-	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
-}
-
-static void count_into(struct instance *instance, const struct counted *counted)
-{
-	if (counted->kind == COUNTED_WAIT)
-		instance->waits++;
-	else if (counted->kind == COUNTED_STAGE)
-		instance->stages++;
-	else
-		instance->registrations++;
-	instance->held_ns += counted->held_ns;
-}
-
-static bool sweep(struct range_table *table)
-{
-	size_t open_count = 0, next = 0;
-	struct instance **open = calloc(table->instance_count + 1, sizeof(struct instance *));
-
-	if (!open)
-		return false;
-	for (size_t i = 0; i < table->counted_count; i++) {
-		const struct counted *counted = &table->counted[i];
-
-		while (next < table->instance_count &&
-		       table->instances[next].begin_ns <= counted->begin_ns)
-			open[open_count++] = &table->instances[next++];
-		for (size_t k = 0; k < open_count;) {
-			if (open[k]->closed && open[k]->end_ns <= counted->begin_ns) {
-				open[k] = open[--open_count];
-				continue;
-			}
-			if (!table->options.same_thread || open[k]->thread == counted->thread)
-				count_into(open[k], counted);
-			k++;
-		}
+	if (!table->options.focus && counted->way)
+		for (unsigned i = 0; i < table->options.filter_count; i++)
+			if (counted->way->site->filters >> i & 1)
+				table->tallies[i].total +=
+					amount(&table->options.filters[i], counted);
+	for (size_t i = 0; i < table->open.count; i++)
+		ok &= try_instance(table, &table->open.items[i], counted);
+	for (size_t i = table->closed.count; i-- > 0;) {
+		if (table->closed.items[i].end_ns <= counted->begin_ns)
+			break;
+		ok &= try_instance(table, &table->closed.items[i], counted);
 	}
-	free(open);
-	return true;
+	table->late |= counted->begin_ns < table->settled_ns;
+	return ok;
 }
+
+/* --- instances -------------------------------------------------------------------------------- */
 
 static void more(uint64_t *worst, uint64_t value)
 {
@@ -178,65 +248,170 @@ static void more(uint64_t *worst, uint64_t value)
 		*worst = value;
 }
 
-static void instance_end(struct range_table *table, const struct instance *instance,
-			 unsigned process)
+/* A closed instance joins the statistics of its range. */
+static void settle(struct range_table *table, struct instance *instance)
 {
 	struct range_stat *stat = &instance->range->stat;
 
-	if (!instance->closed) {
-		stat->unclosed++;
-		return;
+	if (!instance->skipped) {
+		stat->instances++;
+		stat->waits += instance->waits;
+		stat->stages += instance->stages;
+		stat->registrations += instance->registrations;
+		stat->unreturned += instance->unreturned;
+		stat->held_ns += instance->held_ns;
+		if (instance->waits > stat->waits_worst)
+			stat->worst_process = table->process;
+		more(&stat->waits_worst, instance->waits);
+		more(&stat->stages_worst, instance->stages);
+		more(&stat->registrations_worst, instance->registrations);
+		histogram_add(&stat->length, (uint64_t)(instance->end_ns - instance->begin_ns));
+		for (unsigned i = 0; instance->tallies && i < table->options.filter_count; i++) {
+			struct analysis_tally *tally = &table->tallies[i];
+
+			tally->total += instance->tallies[i];
+			if (instance->tallies[i] > tally->worst) {
+				tally->worst = instance->tallies[i];
+				tally->worst_process = table->process;
+			}
+		}
 	}
-	if (instance->range->seen++ < table->options.skip) {
-		stat->skipped++;
-		return;
-	}
-	stat->instances++;
-	stat->waits += instance->waits;
-	stat->stages += instance->stages;
-	stat->registrations += instance->registrations;
-	stat->held_ns += instance->held_ns;
-	if (instance->waits > stat->waits_worst)
-		stat->worst_process = process;
-	more(&stat->waits_worst, instance->waits);
-	more(&stat->stages_worst, instance->stages);
-	more(&stat->registrations_worst, instance->registrations);
-	histogram_add(&stat->length, (uint64_t)(instance->end_ns - instance->begin_ns));
+	free(instance->tallies);
+	instance->tallies = NULL;
 }
 
-bool range_process_end(struct range_table *table, unsigned process)
+static void settle_first(struct range_table *table, size_t count)
+{
+	struct list *closed = &table->closed;
+
+	for (size_t i = 0; i < count; i++)
+		settle(table, &closed->items[i]);
+	if (count)
+		table->settled_ns = closed->items[count - 1].end_ns;
+	if (count < closed->count)
+		memmove(closed->items, closed->items + count,
+			(closed->count - count) * sizeof(*closed->items));
+	closed->count -= count;
+}
+
+bool range_begin(struct range_table *table, const struct model_range *range)
+{
+	struct instance instance = {
+		.begin_ns = range->begin_ns, .serial = range->serial, .thread = range->thread};
+
+	if (HASH_COUNT(table->ranges) >= NAMES_MAX) {
+		HASH_FIND_STR(table->ranges, range->name, instance.range);
+		if (!instance.range) {
+			table->left++;
+			return true;
+		}
+	} else {
+		instance.range = entry_of(table, range->name);
+	}
+	if (!instance.range)
+		return false;
+	if (!instance.range->appeared) {
+		instance.range->appeared = true;
+		instance.range->order = table->appeared++;
+	}
+	instance.skipped = instance.range->seen++ < table->options.skip;
+	if (instance.range == table->focus && !instance.skipped && table->options.filter_count) {
+		instance.tallies = calloc(table->options.filter_count, sizeof(uint64_t));
+		if (!instance.tallies)
+			return false;
+	}
+	instance.range->stat.skipped += instance.skipped;
+	return list_add(&table->open, &instance);
+}
+
+bool range_end(struct range_table *table, const struct model_range *range)
+{
+	struct list *open = &table->open;
+	size_t i = open->count;
+	struct instance instance;
+
+	while (i > 0 && open->items[i - 1].serial != range->serial)
+		i--;
+	if (!i) /* under a name that is not kept */
+		return true;
+	instance = open->items[--i];
+	open->items[i] = open->items[--open->count];
+	if (!range->closed) {
+		instance.range->stat.unclosed += !instance.skipped;
+		free(instance.tallies);
+		return true;
+	}
+	if (table->closed.count == CLOSED_MAX)
+		settle_first(table, CLOSED_MAX / 2);
+	instance.end_ns = range->end_ns;
+	return list_add(&table->closed, &instance);
+}
+
+void range_process_end(struct range_table *table)
 {
 	struct range_entry *range, *next;
-	bool ok;
 
-	if (table->instance_count)
-		qsort(table->instances, table->instance_count, sizeof(*table->instances),
-		      by_begin_instance);
-	if (table->counted_count)
-		qsort(table->counted, table->counted_count, sizeof(*table->counted),
-		      by_begin_counted);
-	ok = sweep(table);
-	for (size_t i = 0; ok && i < table->instance_count; i++)
-		instance_end(table, &table->instances[i], process);
+	list_clear(&table->open);
+	settle_first(table, table->closed.count);
+	table->settled_ns = INT64_MIN;
 	HASH_ITER (hh, table->ranges, range, next) {
 		range->seen = 0;
 	}
-	table->instance_count = table->counted_count = 0;
-	return ok;
+	table->process++;
 }
 
-struct range_stat **range_table_list(struct range_table *table, unsigned *count)
-{
-	struct range_stat **list =
-		calloc(HASH_COUNT(table->ranges) + 1, sizeof(struct range_stat *));
-	struct range_entry *range, *next;
+/* --- results ---------------------------------------------------------------------------------- */
 
-	*count = 0;
-	if (!list)
-		return NULL;
-	HASH_ITER (hh, table->ranges, range, next) {
-		list[range->order] = &range->stat;
+static int costlier_way(const void *left, const void *right)
+{
+	const struct range_way *a = left, *b = right;
+
+	return site_way_compare(a->held_ns, a->count, a->way, b->held_ns, b->count, b->way);
+}
+
+static bool ways_gather(struct range_table *table)
+{
+	struct range_entry *range, *next_range;
+	struct way_entry *way, *next;
+
+	HASH_ITER (hh, table->ways, way, next) {
+		way->range->stat.way_count++;
 	}
-	*count = HASH_COUNT(table->ranges);
-	return list;
+	HASH_ITER (hh, table->ranges, range, next_range) {
+		range->stat.ways = calloc(range->stat.way_count + 1u, sizeof(struct range_way));
+		if (!range->stat.ways)
+			return false;
+		range->stat.way_count = 0;
+	}
+	HASH_ITER (hh, table->ways, way, next) {
+		way->range->stat.ways[way->range->stat.way_count++] = way->way;
+	}
+	HASH_ITER (hh, table->ranges, range, next_range) {
+		if (range->stat.way_count)
+			qsort(range->stat.ways, range->stat.way_count, sizeof(struct range_way),
+			      costlier_way);
+	}
+	return true;
+}
+
+bool range_table_results(struct range_table *table, struct analysis *analysis)
+{
+	struct range_entry *range, *next;
+	struct range_stat **ordered = calloc(table->appeared + 1u, sizeof(struct range_stat *));
+
+	if (!ordered || !ways_gather(table)) {
+		free(ordered);
+		return false;
+	}
+	/* The range in focus has an entry also when it never occurred. */
+	HASH_ITER (hh, table->ranges, range, next) {
+		if (range->appeared)
+			ordered[range->order] = &range->stat;
+	}
+	analysis->ranges = ordered;
+	analysis->range_count = table->appeared;
+	analysis->ranges_left = table->left;
+	analysis->late = table->late;
+	memcpy(analysis->tallies, table->tallies, sizeof(analysis->tallies));
+	return true;
 }

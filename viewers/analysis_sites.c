@@ -4,6 +4,7 @@
  */
 #include "viewers/analysis_internal.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,33 +67,41 @@ struct stack_key {
 };
 struct stack_entry {
 	struct stack_key key;
-	struct site_entry *entry;
+	struct site_way *way;
 	UT_hash_handle hh;
 };
 
 struct site_table {
 	struct model *model;
+	const struct analysis_options *options;
 	struct site_entry *sites;
 	struct stack_entry *stacks;
 };
 
-struct site_table *site_table_new(struct model *model)
+struct site_table *site_table_new(struct model *model, const struct analysis_options *options)
 {
 	struct site_table *table = calloc(1, sizeof(*table));
 
-	if (table)
-		table->model = model;
+	if (!table)
+		return NULL;
+	table->model = model;
+	table->options = options;
 	return table;
 }
 
 static void site_entry_free(struct site_entry *entry)
 {
+	for (struct site_way *way = entry->site.ways, *next; way; way = next) {
+		next = way->next;
+		free(way->caller);
+		free(way);
+	}
 	free(entry->key);
 	free(entry->site.place);
 	free(entry->site.file);
 	free(entry->site.function);
 	for (unsigned i = 0; i < SITE_APIS; i++)
-		free((char *)(uintptr_t)entry->site.api[i]);
+		free(entry->site.api[i]);
 	free(entry);
 }
 
@@ -114,6 +123,42 @@ void site_table_free(struct site_table *table)
 	free(table);
 }
 
+/* --- what filters count ----------------------------------------------------------------------- */
+
+/* Patterns may leave out the folders before the file's name. */
+static bool matches(const char *pattern, const char *place)
+{
+	const char *space = strchr(place, ' '), *base = place;
+
+	for (const char *p = place; *p && p != space; p++)
+		if (*p == '/')
+			base = p + 1;
+	return fnmatch(pattern, place, FNM_NOESCAPE) == 0 ||
+	       fnmatch(pattern, base, FNM_NOESCAPE) == 0;
+}
+
+static uint64_t filters_of(const struct analysis_options *options, const struct site *site)
+{
+	uint64_t mask = 0;
+
+	for (unsigned i = 0; options && i < options->allowed_count; i++)
+		if (matches(options->allowed[i], site->place))
+			return 0;
+	for (unsigned i = 0; options && i < options->filter_count; i++) {
+		const struct analysis_filter *filter = &options->filters[i];
+
+		bool counts = filter->cls == WL_call_class_MAX ? site->cls != WL_call_class_none
+							       : filter->cls == site->cls;
+
+		if (counts && (filter->rule == WL_rule_MAX || filter->rule == site->rule) &&
+		    (!filter->place || matches(filter->place, site->place)))
+			mask |= 1ull << i;
+	}
+	return mask;
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
 static struct site_entry *site_make(struct site_table *table, const struct model_frame *frame,
 				    const char *place, const char *key, unsigned rule, unsigned cls)
 {
@@ -134,6 +179,7 @@ static struct site_entry *site_make(struct site_table *table, const struct model
 	}
 	entry->site.rule = rule;
 	entry->site.cls = cls;
+	entry->site.filters = filters_of(table->options, &entry->site);
 	HASH_ADD_KEYPTR(hh, table->sites, entry->key, strlen(entry->key), entry);
 	return entry;
 }
@@ -148,41 +194,76 @@ static struct site_entry *site_find(struct site_table *table, const struct stack
 		(void)snprintf(place, sizeof(place), "(no stack)");
 	(void)snprintf(text, sizeof(text), "%u %u %s", key->rule, key->cls, place);
 	HASH_FIND_STR(table->sites, text, entry);
-	if (!entry)
-		entry = site_make(table, frame, place, text, key->rule, key->cls);
-	if (entry && !entry->site.example_stack) {
-		entry->site.example_process = key->process;
-		entry->site.example_stack = key->stack;
-	}
-	return entry;
+	return entry ? entry : site_make(table, frame, place, text, key->rule, key->cls);
 }
 
-struct site *site_of(struct site_table *table, unsigned process, uint32_t stack, unsigned rule,
-		     unsigned cls)
+/* The line that called the site: the next frame of its kind that has one. */
+static void caller_of(struct model *model, const struct stack_key *key, char *buf, size_t size)
+{
+	const struct model_stack *stack = model_stack(model, key->process, key->stack);
+
+	*buf = '\0';
+	for (unsigned i = stack->site + 1; i < stack->count; i++) {
+		const struct model_frame *frame = &stack->frames[i];
+
+		if (frame->kind == stack->frames[stack->site].kind && frame->line) {
+			(void)model_frame_text(frame, buf, size);
+			return;
+		}
+	}
+}
+
+static struct site_way *way_find(struct site_table *table, struct site *site,
+				 const struct stack_key *key)
+{
+	char caller[1024];
+	struct site_way *way;
+
+	caller_of(table->model, key, caller, sizeof(caller));
+	for (way = site->ways; way; way = way->next)
+		if (strcmp(way->caller, caller) == 0)
+			return way;
+	way = calloc(1, sizeof(*way));
+	if (!way)
+		return NULL;
+	*way = (struct site_way){.site = site,
+				 .caller = strdup(caller),
+				 .next = site->ways,
+				 .process = key->process,
+				 .stack = key->stack};
+	if (!way->caller) {
+		free(way);
+		return NULL;
+	}
+	site->ways = way;
+	return way;
+}
+
+struct site_way *site_of(struct site_table *table, unsigned process, uint32_t stack, unsigned rule,
+			 unsigned cls)
 {
 	struct stack_key key = {process, stack, rule, cls};
 	struct stack_entry *found = NULL;
+	struct site_entry *entry;
 
 	HASH_FIND(hh, table->stacks, &key, sizeof(key), found);
 	if (found)
-		return &found->entry->site;
+		return found->way;
+	entry = site_find(table, &key);
 	found = calloc(1, sizeof(*found));
-	if (!found)
-		return NULL;
-	found->key = key;
-	found->entry = site_find(table, &key);
-	if (!found->entry) {
+	if (found && entry)
+		found->way = way_find(table, &entry->site, &key);
+	if (!found || !found->way) {
 		free(found);
 		return NULL;
 	}
+	found->key = key;
 	HASH_ADD(hh, table->stacks, key, sizeof(key), found);
-	return &found->entry->site;
+	return found->way;
 }
 
-void site_api(struct site *site, struct site_table *table, unsigned process, uint32_t api)
+static void site_api(struct site *site, const char *name)
 {
-	const char *name = model_string(table->model, process, api);
-
 	for (unsigned i = 0; i < SITE_APIS; i++) {
 		if (!site->api[i]) {
 			site->api[i] = strdup(name);
@@ -191,6 +272,20 @@ void site_api(struct site *site, struct site_table *table, unsigned process, uin
 		if (strcmp(site->api[i], name) == 0)
 			return;
 	}
+}
+
+void site_add(struct site_table *table, struct site_way *way, bool counts, uint64_t held_ns,
+	      uint64_t bytes, unsigned process, uint32_t api)
+{
+	struct site *site = way->site;
+
+	site->count += counts;
+	site->folded += !counts;
+	site->bytes += bytes;
+	histogram_add(&site->held, held_ns);
+	way->count += counts;
+	way->held_ns += held_ns;
+	site_api(site, model_string(table->model, process, api));
 }
 
 static bool same_text(const char *a, const char *b)
@@ -213,15 +308,51 @@ bool site_same_place(struct model *model, unsigned process, uint32_t stack_a, ui
 	return same_text(a->module, b->module) && same_text(a->function, b->function);
 }
 
+/* --- in order of cost ------------------------------------------------------------------------- */
+
+static int compare_sites(uint64_t held_a, uint64_t count_a, const struct site *a, uint64_t held_b,
+			 uint64_t count_b, const struct site *b)
+{
+	if (held_a != held_b)
+		return held_a < held_b ? 1 : -1;
+	if (count_a != count_b)
+		return count_a < count_b ? 1 : -1;
+	if (strcmp(a->place, b->place) != 0)
+		return strcmp(a->place, b->place);
+	return a->rule != b->rule ? (a->rule < b->rule ? -1 : 1) : (int)a->cls - (int)b->cls;
+}
+
+int site_way_compare(uint64_t held_a, uint64_t count_a, const struct site_way *a, uint64_t held_b,
+		     uint64_t count_b, const struct site_way *b)
+{
+	int order = compare_sites(held_a, count_a, a->site, held_b, count_b, b->site);
+
+	return order ? order : strcmp(a->caller, b->caller);
+}
+
 static int costlier(const void *left, const void *right)
 {
 	const struct site *a = *(struct site *const *)left, *b = *(struct site *const *)right;
 
-	if (a->held.sum_ns != b->held.sum_ns)
-		return a->held.sum_ns < b->held.sum_ns ? 1 : -1;
-	if (a->count != b->count)
-		return a->count < b->count ? 1 : -1;
-	return strcmp(a->place, b->place);
+	return compare_sites(a->held.sum_ns, a->count, a, b->held.sum_ns, b->count, b);
+}
+
+/* Few ways lead to one line: sorted by insertion. */
+static void ways_sort(struct site *site)
+{
+	struct site_way *sorted = NULL;
+
+	for (struct site_way *way = site->ways, *next; way; way = next) {
+		struct site_way **at = &sorted;
+
+		next = way->next;
+		while (*at && site_way_compare((*at)->held_ns, (*at)->count, *at, way->held_ns,
+					       way->count, way) < 0)
+			at = &(*at)->next;
+		way->next = *at;
+		*at = way;
+	}
+	site->ways = sorted;
 }
 
 struct site **site_table_sorted(struct site_table *table, unsigned *count)
@@ -234,6 +365,7 @@ struct site **site_table_sorted(struct site_table *table, unsigned *count)
 	if (!all)
 		return NULL;
 	HASH_ITER (hh, table->sites, entry, next) {
+		ways_sort(&entry->site);
 		all[i++] = &entry->site;
 	}
 	qsort(all, i, sizeof(struct site *), costlier);

@@ -2,9 +2,9 @@
  *
  * waylay doctor: what can be traced on this machine, and what is missing for the rest.
  */
+#include "viewers/options.h"
 #include "viewers/viewers.h"
 
-#include <argp.h>
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -132,17 +132,16 @@ static void symbols(void)
 
 int cmd_doctor(int argc, char **argv)
 {
-	static const struct argp argp = {
-		NULL,
-		NULL,
-		NULL,
-		"Says what can be traced on this machine, and what is missing "
-		"for the rest. Exits 1 when nothing can be.",
-		NULL,
-		NULL,
-		NULL};
+	const struct command_line line = {
+		.name = "waylay doctor",
+		.operands = "",
+		.what = "Says what can be traced on this machine, and what is missing for the "
+			"rest. Exits 1 when nothing can be.",
+		.no_operands = true,
+		.mistake_status = EXIT_USAGE,
+	};
 
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	(void)options_parse(&line, argc, argv);
 	(void)puts("waylay " WAYLAY_VERSION);
 	preload();
 	driver();

@@ -5,7 +5,7 @@
  */
 #include "tracer/inject/ranks.h"
 #include "tracer/inject/settings.h"
-#include "viewers/gate_options.h"
+#include "viewers/gate.h"
 #include "viewers/run.h"
 
 #include <errno.h>
@@ -15,90 +15,86 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_OUTPUT = 'o', KEY_QUIET = 'q', KEY_NO_EXPORT = 0x100, KEY_SETTING = 0x300 };
+enum { KEY_OUTPUT, KEY_QUIET, KEY_NO_EXPORT };
 
 struct run_arguments {
 	struct gate gate;
 	const char *output;
 	bool quiet, no_export;
+	bool run_given; /* --run-id, not inherited */
 	char **command;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static const struct option_row rows[] = {
+	{"output", 'o', "FILE", "the trace (default NAME.pftrace)", KEY_OUTPUT},
+	{"no-export", 0, NULL, "record and report, write no trace", KEY_NO_EXPORT},
+	{"quiet", 'q', NULL, "no report", KEY_QUIET},
+};
+
+static int take(void *user, int key, const char *arg, char *err, size_t err_size)
 {
-	struct run_arguments *arguments = state->input;
+	struct run_arguments *arguments = user;
 
 	switch (key) {
 	case KEY_OUTPUT:
+		if (!*arg) {
+			(void)snprintf(err, err_size, "no file given");
+			return -EINVAL;
+		}
 		arguments->output = arg;
 		return 0;
 	case KEY_QUIET:
 		arguments->quiet = true;
 		return 0;
-	case KEY_NO_EXPORT:
+	default:
 		arguments->no_export = true;
 		return 0;
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &arguments->gate;
-		return 0;
-	case ARGP_KEY_ARGS:
-		arguments->command = state->argv + state->next;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no command given: waylay run [OPTIONS] -- COMMAND [ARG...]");
-		return 0;
-	case ARGP_KEY_END:
-		gate_options_check(state, &arguments->gate, false);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
 	}
-}
-
-static error_t parse_gate(int key, char *arg, struct argp_state *state)
-{
-	return gate_option(state, state->input, key, arg) ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 /* --- one option for each setting -------------------------------------------------------------- */
 
-#define SETTINGS_MAX 64
-static struct argp_option setting_options[SETTINGS_MAX + 1];
+#define SETTINGS_MAX 48
+static struct option_row setting_rows[SETTINGS_MAX];
 
-static error_t parse_setting(int key, char *arg, struct argp_state *state)
+static int take_setting(void *user, int key, const char *arg, char *err, size_t err_size)
 {
+	struct run_arguments *arguments = user;
 	unsigned count;
-	const struct wl_setting *rows = wl_setting_rows(&count);
-	const struct wl_setting *row;
-	char err[256];
+	const struct wl_setting *row = &wl_setting_rows(&count)[key];
 
-	if (key < KEY_SETTING || key >= KEY_SETTING + (int)count)
-		return ARGP_ERR_UNKNOWN;
-	row = &rows[key - KEY_SETTING];
 	if (!arg)
-		arg = (char *)(uintptr_t)wl_setting_flag_value(row);
-	if (wl_setting_parse(NULL, row, arg, err, sizeof(err)) != 0)
-		argp_error(state, "--%s: %s", row->option, err);
-	if (setenv(row->variable, arg, 1) != 0)
-		argp_failure(state, EXIT_RUN_FAILED, errno, "--%s", row->option);
+		arg = wl_setting_flag_value(row);
+	if (wl_setting_parse(NULL, row, arg, err, err_size) != 0)
+		return -EINVAL;
+	if (setenv(row->variable, arg, 1) != 0) {
+		(void)snprintf(err, err_size, "%s", strerror(errno));
+		return -EINVAL;
+	}
+	if (strcmp(row->variable, "WAYLAY_RUN") == 0)
+		arguments->run_given = true;
 	return 0;
 }
 
-static void settings_prepare(void)
+static struct option_group setting_options(struct run_arguments *arguments)
 {
 	unsigned count, used = 0;
-	const struct wl_setting *rows = wl_setting_rows(&count);
+	const struct wl_setting *settings = wl_setting_rows(&count);
 
 	for (unsigned i = 0; i < count && used < SETTINGS_MAX; i++) {
-		if (!rows[i].option[0])
+		if (!settings[i].option[0])
 			continue;
-		setting_options[used++] =
-			(struct argp_option){.name = rows[i].option,
-					     .key = KEY_SETTING + (int)i,
-					     .arg = rows[i].argument[0] ? rows[i].argument : NULL,
-					     .doc = rows[i].help,
-					     .group = 2};
+		setting_rows[used++] = (struct option_row){
+			.name = settings[i].option,
+			.argument = settings[i].argument[0] ? settings[i].argument : NULL,
+			.help = settings[i].help,
+			.key = (int)i};
 	}
+	return (struct option_group){.title = "Recording (each also as a variable, waylay-run(1)):",
+				     .rows = setting_rows,
+				     .count = used,
+				     .take = take_setting,
+				     .user = arguments};
 }
 
 /* --- the job's environment -------------------------------------------------------------------- */
@@ -115,46 +111,68 @@ static bool put(const char *name, const char *value)
  * job starts. */
 static bool prepare_directory(void)
 {
-	const char *wanted = getenv("WAYLAY_DIR");
+	const char *wanted = getenv("WAYLAY_DIR"), *doing = "making";
 	char path[PATH_MAX];
+	struct stat is;
+	int error;
 
 	if (!wanted || !*wanted)
 		wanted = "waylay-out";
-	if (mkdir(wanted, 0700) != 0 && errno != EEXIST) {
-		say("making the directory for recordings, %s: %s; say another with --dir", wanted,
-		    strerror(errno));
-		return false;
+	error = -run_make_directory(wanted);
+	if (!error) {
+		doing = "using";
+		if (stat(wanted, &is) != 0)
+			error = errno;
+		else if (!S_ISDIR(is.st_mode))
+			error = ENOTDIR;
+		else if (!realpath(wanted, path) || access(path, W_OK | X_OK) != 0)
+			error = errno;
 	}
-	if (!realpath(wanted, path) || access(path, W_OK | X_OK) != 0) {
-		say("writing to the directory for recordings, %s: %s; say another with --dir",
-		    wanted, strerror(errno));
+	if (error) {
+		say("%s the directory for recordings, %s: %s; give another with --dir", doing,
+		    wanted, strerror(error));
 		return false;
 	}
 	return put("WAYLAY_DIR", path);
 }
 
-static bool prepare_run(void)
+/* True if LD_PRELOAD already names the library: this is inside another traced job. */
+static bool preloaded(const char *library)
+{
+	const char *before = getenv("LD_PRELOAD");
+	size_t length = strlen(library);
+
+	for (const char *at = before; at && *at; at += strcspn(at, " :")) {
+		at += strspn(at, " :");
+		if (strncmp(at, library, length) == 0 && strchr(" :", at[length]))
+			return true;
+	}
+	return false;
+}
+
+/* A run within a run is one of its own, so that its gate judges its job alone. */
+static bool prepare_run(const struct run_arguments *arguments, bool inside, bool only_records)
 {
 	const char *given = getenv("WAYLAY_RUN");
 	char run[64];
 
-	if (given && *given)
+	if (given && *given && (arguments->run_given || only_records || !inside))
 		return true;
-	run_identifier(run, sizeof(run));
+	if (only_records)
+		run_name_of_launcher(run, sizeof(run));
+	else
+		run_name_new(run, sizeof(run));
 	return put("WAYLAY_RUN", run);
 }
 
-static bool prepare_preload(void)
+static bool prepare_preload(const char *library)
 {
-	const char *library = find_preload(), *before = getenv("LD_PRELOAD");
+	const char *before = getenv("LD_PRELOAD");
 	char *value = NULL;
 	bool ok;
 
-	if (!library) {
-		say("libwaylay.so is neither beside this program nor in ../lib/waylay; build or "
-		    "install Waylay again");
-		return false;
-	}
+	if (preloaded(library))
+		return true;
 	if (strpbrk(library, " :")) {
 		say("the path of libwaylay.so, %s, has a space or colon, which LD_PRELOAD cannot "
 		    "carry; install Waylay elsewhere",
@@ -162,8 +180,10 @@ static bool prepare_preload(void)
 		return false;
 	}
 	if (asprintf(&value, "%s%s%s", library, before && *before ? ":" : "",
-		     before ? before : "") < 0)
+		     before ? before : "") < 0) {
+		say("setting LD_PRELOAD: %s", strerror(ENOMEM));
 		return false;
+	}
 	ok = put("LD_PRELOAD", value);
 	free(value);
 	return ok;
@@ -181,47 +201,84 @@ static bool prepare_settings(void)
 	return false;
 }
 
+static bool prepare(const struct run_arguments *arguments, bool only_records)
+{
+	const char *library = find_preload();
+
+	if (!library) {
+		say("libwaylay.so is neither beside this program nor in ../lib/waylay; build or "
+		    "install Waylay again");
+		return false;
+	}
+	return prepare_settings() && prepare_directory() &&
+	       prepare_run(arguments, preloaded(library), only_records) && prepare_preload(library);
+}
+
 /* --- afterwards ------------------------------------------------------------------------------- */
 
 static void export_trace(struct model *model, const struct run_arguments *arguments)
 {
-	char name[PATH_MAX], err[512];
+	struct export_options options = {0};
+	char name[PATH_MAX];
 
 	if (arguments->output)
 		(void)snprintf(name, sizeof(name), "%s", arguments->output);
 	else
 		run_trace_name(arguments->command, name, sizeof(name));
-	if (perfetto_export(model, name, NULL, NULL, err, sizeof(err)) != 0)
-		say("%s", err);
-	else
+	if (trace_write(model, TRACE_PERFETTO, name, &options, NULL) == 0)
 		say("trace: %s (open it in ui.perfetto.dev)", name);
 }
 
-static int judge(const struct run_arguments *arguments)
+static int judge(const struct gate *gate, struct model *model, const struct analysis *analysis)
 {
-	const struct analysis_options how = {.skip = arguments->gate.skip,
-					     .same_thread = arguments->gate.same_thread};
-	const struct input input = {.run = getenv("WAYLAY_RUN")};
+	struct gate_verdict verdict;
+
+	if (!gate_set(gate))
+		return EXIT_HOLDS;
+	gate_decide(gate, analysis, &verdict);
+	gate_print(stderr, gate, model, analysis, &verdict);
+	return verdict.status;
+}
+
+/* The model of this run. NULL: there is none, which has been said if it is an error. */
+static struct model *run_model(bool *broken)
+{
+	const char *directory = getenv("WAYLAY_DIR");
+	const struct model_options options = {.run = getenv("WAYLAY_RUN"), .symbols = true};
+	struct model *model = NULL;
+	char err[1024] = "";
+	int error = model_open(&directory, 1, &options, &model, err, sizeof(err));
+
+	*broken = error && error != -ENOENT;
+	if (*broken)
+		say("%s", err);
+	/* That older runs are left out goes without saying here. */
+	for (unsigned i = 0; !error && model_unreadable_count(model) && i < model_note_count(model);
+	     i++)
+		say("%s", model_note(model, i));
+	return error ? NULL : model;
+}
+
+static int conclude(struct run_arguments *arguments)
+{
+	const struct analysis_options how = gate_analysis(&arguments->gate);
 	struct analysis *analysis = NULL;
-	struct model *model = run_recorded() ? input_open(&input) : NULL;
-	int verdict = EXIT_HOLDS;
+	bool broken;
+	struct model *model = run_model(&broken);
 	char err[256];
+	int verdict;
 
 	if (!model) {
-		if (!arguments->quiet)
-			say("nothing was recorded: the job used neither CUDA nor libfabric, or did "
-			    "not load libwaylay.so ('waylay doctor' says more)");
-		return gate_set(&arguments->gate) ? EXIT_CANNOT_TELL : EXIT_HOLDS;
+		if (!broken && !arguments->quiet)
+			say("nothing was recorded: the job used neither CUDA nor libfabric, or "
+			    "did not load libwaylay.so ('waylay doctor' says more)");
+		return judge(&arguments->gate, NULL, NULL);
 	}
-	if (analysis_run(model, &how, &analysis, err, sizeof(err)) != 0) {
+	if (analysis_run(model, &how, &analysis, err, sizeof(err)) != 0)
 		say("%s", err);
-		model_close(model);
-		return gate_set(&arguments->gate) ? EXIT_CANNOT_TELL : EXIT_HOLDS;
-	}
-	if (!arguments->quiet)
+	else if (!arguments->quiet)
 		report_text(stderr, model, analysis);
-	if (gate_set(&arguments->gate))
-		verdict = gate_judge(stderr, &arguments->gate, model, analysis);
+	verdict = judge(&arguments->gate, model, analysis);
 	if (!arguments->no_export)
 		export_trace(model, arguments);
 	analysis_free(analysis);
@@ -229,48 +286,53 @@ static int judge(const struct run_arguments *arguments)
 	return verdict;
 }
 
-int cmd_run(int argc, char **argv)
+static int run(struct run_arguments *arguments)
 {
-	static const struct argp gate_argp = {gate_options, parse_gate, NULL, NULL,
-					      NULL,         NULL,       NULL};
-	static const struct argp setting_argp = {
-		setting_options, parse_setting, NULL, NULL, NULL, NULL, NULL};
-	static const struct argp_child children[] = {
-		{&gate_argp, 0, "Gate:", 1}, {&setting_argp, 0, "Recording:", 2}, {0}};
-	static const struct argp_option options[] = {
-		{"output", KEY_OUTPUT, "FILE", 0, "the trace (default NAME.pftrace)", 0},
-		{"no-export", KEY_NO_EXPORT, NULL, 0, "record and report, write no trace", 0},
-		{"quiet", KEY_QUIET, NULL, 0, "no report", 0},
-		{0}};
-	static const struct argp argp = {
-		options,
-		parse,
-		"-- COMMAND [ARG...]",
-		"Traces a command and reports on standard error."
-		"\vReturns the command's status (128 + signal); when that is 0, the gate's: 1 exceeded, "
-		"2 cannot tell. 125 to 127 are its own failures.\n",
-		children,
-		NULL,
-		NULL};
-	struct run_arguments arguments = {.gate = GATE_NONE};
-	int rank, world_size, local_rank, status;
+	int rank, world_size, local_rank, status, verdict;
+	bool only_records;
 
-	settings_prepare();
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
 	wl_ranks_read(&rank, &world_size, &local_rank);
-	if (!prepare_settings() || !prepare_directory() || !prepare_run() || !prepare_preload())
+	only_records = rank >= 0 && world_size != 1;
+	if (!prepare(arguments, only_records))
 		return EXIT_RUN_FAILED;
-	if (rank >= 0 && world_size != 1) {
-		if (gate_set(&arguments.gate) && rank == 0)
-			say("under a launcher run only records; judge with 'waylay check' afterwards");
-		return run_become(arguments.command);
+	if (only_records) {
+		if (gate_set(&arguments->gate) && rank == 0)
+			say("under a launcher 'run' only records: judge afterwards, with 'waylay "
+			    "check'");
+		return run_become(arguments->command);
 	}
-	status = run_child(arguments.command);
+	status = run_child(arguments->command);
 	/* The job's own environment is of no use to what follows here. */
 	(void)unsetenv("LD_PRELOAD");
 	if (status < 0)
 		return -status;
-	int verdict = judge(&arguments);
-
+	verdict = conclude(arguments);
 	return status ? status : verdict;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run_arguments arguments = {0};
+	const struct command_line line = {
+		.name = "waylay run",
+		.operands = "[--] COMMAND [ARG...]",
+		.what = "Traces a command, then reports on standard error and writes a trace.",
+		.more = "Returns the command's status (128 + signal); when that is 0, the "
+			"budgets':\n1 exceeded, 2 cannot tell. 125 to 127 are its own failures.",
+		.stop_at_operand = true,
+		.mistake_status = EXIT_RUN_FAILED,
+		.group_count = 3,
+		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments},
+			   gate_options(&arguments.gate),
+			   setting_options(&arguments)},
+	};
+	int first = options_parse(&line, argc, argv), status;
+
+	if (first == argc)
+		options_mistake(&line, "no command given");
+	gate_options_check(&line, &arguments.gate, false);
+	arguments.command = argv + first;
+	status = run(&arguments);
+	gate_done(&arguments.gate);
+	return status;
 }

@@ -1,65 +1,232 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate's options, the same for `waylay check` and `waylay run`.
+ * The gate's options.
  */
-#include "viewers/gate_options.h"
+#include "viewers/gate.h"
 
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
-const struct argp_option gate_options[GATE_OPTIONS + 1] = {
-	{"max-syncs", GATE_MAX_SYNCS, "N", 0, "fail when more than N synchronizations happen", 1},
-	{"max-staged", GATE_MAX_STAGED, "N", 0, "fail when more than N copies are staged", 1},
-	{"range", GATE_RANGE, "NAME", 0, "count inside the NVTX range NAME, worst instance", 1},
-	{"skip", GATE_SKIP, "N", 0, "leave out the first N instances of the range", 1},
-	{"total", GATE_TOTAL, NULL, 0, "bound the sum over instances and ranks instead", 1},
-	{"same-thread", GATE_SAME_THREAD, NULL, 0, "count what the range's own thread did", 1},
-	{0}};
+enum gate_key {
+	GATE_MAX_SYNCS,
+	GATE_MAX_STAGED,
+	GATE_MAX_REGISTRATIONS,
+	GATE_MAX_HELD,
+	GATE_MAX_RULE,
+	GATE_MAX_AT,
+	GATE_ALLOW,
+	GATE_RANGE,
+	GATE_SKIP,
+	GATE_TOTAL,
+	GATE_SAME_THREAD,
+};
 
-static bool number(struct argp_state *state, const char *option, const char *arg, uint64_t max,
-		   uint64_t *value)
+static const struct option_row rows[] = {
+	{"max-syncs", 0, "N", "at most N synchronizations", GATE_MAX_SYNCS},
+	{"max-staged", 0, "N", "at most N copies that the host stages", GATE_MAX_STAGED},
+	{"max-registrations", 0, "N", "at most N memory registrations", GATE_MAX_REGISTRATIONS},
+	{"max-held", 0, "TIME", "synchronizations hold the host no longer (5ms)", GATE_MAX_HELD},
+	{"max-rule", 0, "RULE=N", "at most N calls by that rule of the report", GATE_MAX_RULE},
+	{"max-at", 0, "PLACE=N", "at most N synchronizations at places like PLACE", GATE_MAX_AT},
+	{"allow", 0, "PLACE", "count nothing at places like PLACE ('loss.py:*')", GATE_ALLOW},
+	{"range", 0, "NAME", "count inside NVTX ranges NAME: the worst instance", GATE_RANGE},
+	{"skip", 0, "N", "leave out the first N instances in every process", GATE_SKIP},
+	{"total", 0, NULL, "bound the sum over instances and ranks instead", GATE_TOTAL},
+	{"same-thread", 0, NULL, "count what the range's own thread did", GATE_SAME_THREAD},
+};
+
+static int wrong(char *err, size_t err_size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static int wrong(char *err, size_t err_size, const char *format, ...)
 {
-	if (parse_count(arg, max, value))
-		return true;
-	argp_error(state, "--%s wants a whole number, not '%s'", option, arg);
-	return false;
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(err, err_size, format, args);
+	va_end(args);
+	return -EINVAL;
 }
 
-bool gate_option(struct argp_state *state, struct gate *gate, int key, const char *arg)
+static int number(const char *arg, uint64_t max, uint64_t *value, char *err, size_t err_size)
 {
-	uint64_t value = 0;
+	if (parse_count(arg, max, value))
+		return 0;
+	return wrong(err, err_size, "'%.80s' is no whole number", arg);
+}
 
-	switch (key) {
+/* "5ms" */
+static int duration(const char *arg, uint64_t *ns, char *err, size_t err_size)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+	size_t digits = strspn(arg, "0123456789");
+	char text[24];
+
+	for (unsigned i = 0; digits && digits < sizeof(text) && i < 4; i++) {
+		if (strcmp(arg + digits, units[i].unit) != 0)
+			continue;
+		memcpy(text, arg, digits);
+		text[digits] = '\0';
+		if (!parse_count(text, UINT64_MAX / units[i].ns, ns))
+			break;
+		*ns *= units[i].ns;
+		return 0;
+	}
+	return wrong(err, err_size, "'%.80s' is no time such as 5ms (units: ns, us, ms, s)", arg);
+}
+
+/* "rule_word=3": the rule's number. */
+static unsigned rule_of(const char *arg, size_t length)
+{
+	unsigned rule = 1;
+
+	while (rule < WL_rule_MAX && (strlen(wl_rule_info(rule)->word) != length ||
+				      strncmp(wl_rule_info(rule)->word, arg, length) != 0))
+		rule++;
+	return rule;
+}
+
+/* NULL when there are too many. */
+static struct gate_budget *budget(struct gate *gate, unsigned cls, const char *thing, char *err,
+				  size_t err_size)
+{
+	struct gate_budget *made = &gate->budgets[gate->budget_count];
+
+	if (gate->budget_count == GATE_BUDGETS_MAX) {
+		(void)wrong(err, err_size, "too many budgets (%d at most)", GATE_BUDGETS_MAX);
+		return NULL;
+	}
+	gate->budget_count++;
+	*made = (struct gate_budget){.filter = {.cls = cls, .rule = WL_rule_MAX}, .thing = thing};
+	return made;
+}
+
+static int budget_plain(struct gate *gate, unsigned cls, const char *thing, const char *arg,
+			char *err, size_t err_size)
+{
+	struct gate_budget *made = budget(gate, cls, thing, err, err_size);
+
+	return made ? number(arg, UINT64_MAX - 1, &made->max, err, err_size) : -EINVAL;
+}
+
+static int budget_held(struct gate *gate, const char *arg, char *err, size_t err_size)
+{
+	struct gate_budget *made =
+		budget(gate, WL_call_class_waits, "held by synchronizations", err, err_size);
+
+	if (!made)
+		return -EINVAL;
+	made->filter.held = true;
+	return duration(arg, &made->max, err, err_size);
+}
+
+/* NAME=N, where NAME is a rule's word or a pattern of places. */
+static int budget_named(struct gate *gate, bool by_rule, const char *arg, char *err,
+			size_t err_size)
+{
+	const char *equals = strrchr(arg, '=');
+	struct gate_budget *made;
+
+	if (!equals || equals == arg)
+		return wrong(err, err_size, "'%.80s' is not NAME=N", arg);
+	made = budget(gate, by_rule ? WL_call_class_MAX : WL_call_class_waits,
+		      by_rule ? "calls" : "synchronizations", err, err_size);
+	if (!made)
+		return -EINVAL;
+	if (by_rule) {
+		made->filter.rule = rule_of(arg, (size_t)(equals - arg));
+		if (made->filter.rule == WL_rule_MAX)
+			return wrong(err, err_size,
+				     "there is no rule as in '%.80s'; reports show their names",
+				     arg);
+	} else {
+		made->place = strndup(arg, (size_t)(equals - arg));
+		if (!made->place)
+			return wrong(err, err_size, "no memory");
+		made->filter.place = made->place;
+	}
+	return number(equals + 1, UINT64_MAX - 1, &made->max, err, err_size);
+}
+
+static int allow(struct gate *gate, const char *arg, char *err, size_t err_size)
+{
+	if (!*arg)
+		return wrong(err, err_size, "no place given");
+	if (gate->allowed_count == GATE_ALLOWED_MAX)
+		return wrong(err, err_size, "too many places (64 at most)");
+	gate->allowed[gate->allowed_count++] = arg;
+	return 0;
+}
+
+static int take(void *user, int key, const char *arg, char *err, size_t err_size)
+{
+	struct gate *gate = user;
+	uint64_t value = 0;
+	int error = 0;
+
+	switch ((enum gate_key)key) {
 	case GATE_MAX_SYNCS:
-		(void)number(state, "max-syncs", arg, GATE_UNSET - 1, &gate->max_syncs);
-		return true;
+		return budget_plain(gate, WL_call_class_waits, "synchronizations", arg, err,
+				    err_size);
 	case GATE_MAX_STAGED:
-		(void)number(state, "max-staged", arg, GATE_UNSET - 1, &gate->max_staged);
-		return true;
+		return budget_plain(gate, WL_call_class_stages, "staged copies", arg, err,
+				    err_size);
+	case GATE_MAX_REGISTRATIONS:
+		return budget_plain(gate, WL_call_class_none, "registrations", arg, err, err_size);
+	case GATE_MAX_HELD:
+		return budget_held(gate, arg, err, err_size);
+	case GATE_MAX_RULE:
+	case GATE_MAX_AT:
+		return budget_named(gate, key == GATE_MAX_RULE, arg, err, err_size);
+	case GATE_ALLOW:
+		return allow(gate, arg, err, err_size);
 	case GATE_RANGE:
 		if (!*arg)
-			argp_error(state, "--range wants the name of a range");
+			return wrong(err, err_size, "no name given");
 		gate->range = arg;
-		return true;
+		return 0;
 	case GATE_SKIP:
-		if (number(state, "skip", arg, UINT32_MAX, &value))
-			gate->skip = (unsigned)value;
-		return true;
+		error = number(arg, UINT32_MAX, &value, err, err_size);
+		gate->skip = (unsigned)value;
+		return error;
 	case GATE_TOTAL:
 		gate->total = true;
-		return true;
+		return 0;
 	case GATE_SAME_THREAD:
 		gate->same_thread = true;
-		return true;
-	default:
-		return false;
+		return 0;
 	}
+	return -EINVAL;
+}
+
+struct option_group gate_options(struct gate *gate)
+{
+	return (struct option_group){
+		.title = "Budgets:",
+		.rows = rows,
+		.count = sizeof(rows) / sizeof(rows[0]),
+		.take = take,
+		.user = gate,
+	};
 }
 
 /* Options that say nothing without another are mistakes, and a gate that never fails is one too. */
-void gate_options_check(struct argp_state *state, const struct gate *gate, bool needed)
+void gate_options_check(const struct command_line *line, const struct gate *gate, bool needed)
 {
 	if (!gate->range && (gate->skip || gate->total || gate->same_thread))
-		argp_error(state, "--skip, --total and --same-thread go with --range NAME");
-	if ((needed || gate->range) && !gate_set(gate))
-		argp_error(state, "no budget given: say --max-syncs N or --max-staged N");
+		options_mistake(line, "--skip, --total and --same-thread say how to count inside "
+				      "--range NAME");
+	if ((needed || gate->range || gate->allowed_count) && !gate_set(gate))
+		options_mistake(line, "no budget given: say --max-syncs N");
+}
+
+void gate_done(struct gate *gate)
+{
+	for (unsigned i = 0; i < gate->budget_count; i++)
+		free(gate->budgets[i].place);
+	gate->budget_count = 0;
 }

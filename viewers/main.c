@@ -4,8 +4,6 @@
  */
 #include "viewers/viewers.h"
 
-#include <argp.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -37,10 +35,6 @@ static void help(FILE *out)
 
 int main(int argc, char **argv)
 {
-	static char name[64];
-
-	/* sysexits' "command line usage error", as documented, for every option argp refuses. */
-	argp_err_exit_status = EXIT_USAGE;
 	if (argc < 2) {
 		help(stderr);
 		return EXIT_USAGE;
@@ -57,8 +51,6 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
-		(void)snprintf(name, sizeof(name), "waylay %s", commands[i].name);
-		argv[1] = name; /* argp shows it as the program's name */
 		return commands[i].run(argc - 1, argv + 1);
 	}
 	say("there is no command '%s'; 'waylay --help' lists them", argv[1]);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 PROGRAMS += waylay
 waylay_SRCS := $(wildcard viewers/*.c)
 waylay_CFLAGS := $(call pkg_cflags,jansson) $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1) $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1)

@@ -2,12 +2,47 @@
  *
  * From paths on a command line to a model; and where libwaylay.so is.
  */
+#include "viewers/options.h"
 #include "viewers/viewers.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { INPUT_ALL_RUNS, INPUT_RUN };
+
+static int take(void *user, int key, const char *arg, char *err, size_t err_size)
+{
+	struct input *input = user;
+
+	if (key == INPUT_ALL_RUNS)
+		input->all_runs = true;
+	else
+		input->run = arg;
+	if (!input->all_runs || !input->run)
+		return 0;
+	(void)snprintf(err, err_size, "--all-runs and --run exclude each other");
+	return -EINVAL;
+}
+
+struct option_group input_options(struct input *input)
+{
+	static const struct option_row rows[] = {
+		{"all-runs", 0, NULL, "every run in DIR, not the newest alone", INPUT_ALL_RUNS},
+		{"run", 0, "ID", "only the run with this identifier", INPUT_RUN},
+	};
+
+	return (struct option_group){
+		.rows = rows, .count = sizeof(rows) / sizeof(rows[0]), .take = take, .user = input};
+}
+
+void input_operands(struct input *input, int argc, char **argv, int first)
+{
+	input->paths = (const char *const *)&argv[first];
+	input->path_count = (unsigned)(argc - first);
+}
 
 struct model *input_open(const struct input *input)
 {
@@ -16,7 +51,7 @@ struct model *input_open(const struct input *input)
 	const struct model_options options = {
 		.all_runs = input->all_runs, .run = input->run, .symbols = true};
 	struct model *model = NULL;
-	char err[512] = "";
+	char err[1024] = "";
 
 	if (model_open(input->path_count ? input->paths : &fallback,
 		       input->path_count ? input->path_count : 1, &options, &model, err,

@@ -8,29 +8,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_ROWS 12
+#define TABLE_ROWS   12
+#define RANGE_ROWS   24
+#define RANGE_PLACES 3
 
-/* Recorded text goes to a terminal: control characters would let a recording drive it. */
-static const char *clean(const char *text, char *buf, size_t size)
+#define COMMANDS 4 /* of one job, shown in the first lines */
+#define CALLERS  3
+
+static const char *plural(uint64_t count, const char *one, const char *more)
 {
-	size_t used = 0;
+	return count == 1 ? one : more;
+}
 
-	for (; *text && used + 1 < size; text++)
-		buf[used++] = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
-	buf[used] = '\0';
-	return buf;
+/* --- the first line --------------------------------------------------------------------------- */
+
+static const char *command_of(const struct model_process *process)
+{
+	if (*process->info.command)
+		return process->info.command;
+	return *process->info.process_name ? process->info.process_name : process->info.path;
+}
+
+/* True if another recorded process started it: what was given to a shell is said by the parent. */
+static bool has_parent(struct model *model, const struct model_process *process)
+{
+	for (unsigned i = 0; i < model_process_count(model); i++) {
+		const struct model_process *other = model_process(model, i);
+
+		if (other != process && other->host == process->host &&
+		    other->info.pid == process->info.ppid)
+			return true;
+	}
+	return false;
+}
+
+/* The different commands of processes that no other recorded one started, in order; all are counted,
+ * the first few kept. */
+static unsigned commands_find(struct model *model, const char **commands)
+{
+	unsigned count = 0, kept = 0;
+
+	for (unsigned i = 0; i < model_process_count(model); i++) {
+		const struct model_process *process = model_process(model, i);
+		unsigned k = 0;
+
+		if (has_parent(model, process))
+			continue;
+		while (k < kept && strcmp(commands[k], command_of(process)) != 0)
+			k++;
+		if (k < kept)
+			continue;
+		count++;
+		if (kept < COMMANDS)
+			commands[kept++] = command_of(process);
+	}
+	return count;
 }
 
 static void header(FILE *out, struct model *model, const struct analysis *analysis)
 {
-	char wall[24], events[32], text[256];
+	char wall[24], events[32], text[512];
 	unsigned processes = model_process_count(model), hosts = model_host_count(model);
-	const struct model_process *first = model_process(model, 0);
+	const char *commands[COMMANDS] = {0};
+	unsigned count = commands_find(model, commands);
 
-	(void)fprintf(out, "%s: %u process%s on %u host%s, %s, %s events%s\n",
-		      clean(first->info.command[0] ? first->info.command : first->info.path, text,
-			    sizeof(text)),
-		      processes, processes == 1 ? "" : "es", hosts, hosts == 1 ? "" : "s",
+	for (unsigned i = 0; i < count && i < COMMANDS; i++)
+		(void)fprintf(out, "%s\n", words_clean(commands[i], text, sizeof(text)));
+	if (count > COMMANDS)
+		(void)fprintf(out, "... and %u more commands\n", count - COMMANDS);
+	(void)fprintf(out, "%u process%s on %u host%s, %s, %s events%s\n", processes,
+		      plural(processes, "", "es"), hosts, plural(hosts, "", "s"),
 		      words_ns((uint64_t)analysis->wall_ns, wall),
 		      words_count(analysis->events, events),
 		      analysis->simulated ? " (simulated CUDA driver)" : "");
@@ -42,17 +89,40 @@ static void site_line(FILE *out, unsigned number, const struct site *site, const
 {
 	char held[24], count[32], place[1024];
 
-	(void)fprintf(out, "  %u. %s %s held the host %s: %s\n", number,
-		      words_count(site->count, count), what, words_ns(site->held.sum_ns, held),
-		      clean(site->place, place, sizeof(place)));
+	(void)fprintf(out, "  %u. %s %s%s held the host %s: %s\n", number,
+		      words_count(site->count, count), what, plural(site->count, "", "s"),
+		      words_ns(site->held.sum_ns, held),
+		      words_clean(site->place, place, sizeof(place)));
+}
+
+/* How the place was reached: a helper's line says little without it. */
+static void callers(FILE *out, const struct site *site)
+{
+	char caller[1024], count[32], held[24];
+	unsigned shown = 0;
+
+	for (const struct site_way *way = site->ways; way; way = way->next) {
+		if (!*way->caller)
+			continue;
+		if (shown++ == CALLERS) {
+			(void)fprintf(out, "     and from elsewhere\n");
+			return;
+		}
+		(void)fprintf(out, "     %s (%s) called from %s\n", words_count(way->count, count),
+			      words_ns(way->held_ns, held),
+			      words_clean(way->caller, caller, sizeof(caller)));
+	}
 }
 
 static void cuda_site(FILE *out, unsigned number, const struct site *site)
 {
 	const struct wl_rule_info *rule = wl_rule_info(site->rule);
 
-	site_line(out, number, site,
-		  site->cls == WL_call_class_stages ? "staged copies" : "synchronizations");
+	if (site->cls == WL_call_class_stages)
+		site_line(out, number, site, "staged call");
+	else
+		site_line(out, number, site, "synchronization");
+	callers(out, site);
 	(void)fprintf(out, "     %s: %s\n", rule->word, rule->condition);
 	if (*rule->remedy)
 		(void)fprintf(out, "     -> %s\n", rule->remedy);
@@ -60,7 +130,8 @@ static void cuda_site(FILE *out, unsigned number, const struct site *site)
 
 static void registration_site(FILE *out, unsigned number, const struct site *site)
 {
-	site_line(out, number, site, "memory registrations");
+	site_line(out, number, site, "memory registration");
+	callers(out, site);
 	if (site->repeated)
 		(void)fprintf(out,
 			      "     %llu of them of a range that had been registered before\n"
@@ -97,26 +168,55 @@ static void costliest(FILE *out, const struct analysis *analysis)
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
+/* Where a range waits, staged and registered: its costliest lines. */
+static void range_places(FILE *out, const struct range_stat *range)
+{
+	char count[32], held[24], place[1024], caller[1024];
+
+	for (unsigned i = 0; i < range->way_count && i < RANGE_PLACES; i++) {
+		const struct site_way *way = range->ways[i].way;
+
+		(void)fprintf(
+			out, "    %s %s (%s) at %s%s%s\n", words_count(range->ways[i].count, count),
+			way->site->cls == WL_call_class_none ? "registration"
+							     : wl_rule_info(way->site->rule)->word,
+			words_ns(range->ways[i].held_ns, held),
+			words_clean(way->site->place, place, sizeof(place)),
+			*way->caller ? ", called from " : "",
+			words_clean(way->caller, caller, sizeof(caller)));
+	}
+	if (range->way_count > RANGE_PLACES)
+		(void)fprintf(out, "    ... and at %u more places\n",
+			      range->way_count - RANGE_PLACES);
+}
+
 static void ranges(FILE *out, const struct analysis *analysis)
 {
 	char length[24], held[24], name[64];
+	unsigned i;
 
 	if (!analysis->range_count)
 		return;
-	(void)fprintf(out, "\n%-28s %9s %16s %8s %10s %10s\n", "Ranges (NVTX)", "instances",
-		      "syncs/each worst", "staged", "held", "length p50");
-	for (unsigned i = 0; i < analysis->range_count; i++) {
+	(void)fprintf(out, "\n%-28s %9s %10s %6s %8s %9s %10s\n", "Ranges (NVTX)", "instances",
+		      "syncs/each", "worst", "staged", "held", "length p50");
+	for (i = 0; i < analysis->range_count && i < RANGE_ROWS; i++) {
 		const struct range_stat *range = analysis->ranges[i];
 		double each =
 			range->instances ? (double)range->waits / (double)range->instances : 0;
 
-		(void)fprintf(out, "  %-26.26s %9llu %10.1f %5llu %8llu %10s %10s\n",
-			      clean(range->name, name, sizeof(name)),
+		(void)fprintf(out, "  %-26s %9llu %10.1f %6llu %8llu %9s %10s%s\n",
+			      words_clean(range->name, name, 27),
 			      (unsigned long long)range->instances, each,
 			      (unsigned long long)range->waits_worst,
 			      (unsigned long long)range->stages, words_ns(range->held_ns, held),
-			      words_ns(histogram_percentile(&range->length, 50), length));
+			      words_ns(histogram_percentile(&range->length, 50), length),
+			      range->unclosed ? "  (some have no end)" : "");
+		range_places(out, range);
 	}
+	if (i < analysis->range_count || analysis->ranges_left)
+		(void)fprintf(out, "  ... and %s%u more names (waylay report --json lists %s)\n",
+			      analysis->ranges_left ? "more than " : "", analysis->range_count - i,
+			      analysis->ranges_left ? "the first 4,096" : "all");
 }
 
 static void sites(FILE *out, const struct analysis *analysis, unsigned cls, const char *title,
@@ -146,7 +246,7 @@ static void sites(FILE *out, const struct analysis *analysis, unsigned cls, cons
 			      words_ns(histogram_percentile(&site->held, 99), p99),
 			      site->bytes ? words_bytes(site->bytes, bytes) : "-",
 			      wl_rule_info(site->rule)->word,
-			      clean(site->place, place, sizeof(place)));
+			      words_clean(site->place, place, sizeof(place)));
 	}
 	if (left)
 		(void)fprintf(out, "  ... and %u more places (waylay report --json lists all)\n",
@@ -199,7 +299,7 @@ static void registrations(FILE *out, const struct analysis *analysis)
 		(void)fprintf(out, "  %9s %9llu %9s %9s  %s\n", words_count(site->count, count),
 			      (unsigned long long)site->repeated, words_ns(site->held.sum_ns, held),
 			      words_bytes(site->bytes, bytes),
-			      clean(site->place, place, sizeof(place)));
+			      words_clean(site->place, place, sizeof(place)));
 	}
 }
 
@@ -244,7 +344,7 @@ static void hanging(FILE *out, struct model *model)
 		unsigned count = model_inflight(model, p, calls, 64);
 
 		for (unsigned i = 0; i < count; i++) {
-			char since[24], place[1024] = "", shown[1024];
+			char since[24], place[1024] = "", shown[1024], api[128];
 			int64_t held = process->info.end_ns - calls[i].since_ns;
 
 			(void)model_frame_text(model_site(model, p, calls[i].stack), place,
@@ -253,16 +353,17 @@ static void hanging(FILE *out, struct model *model)
 				(void)fprintf(out, "\nNever returned\n");
 			titled = true;
 			(void)fprintf(out, "  pid %lld: %s for at least %s  %s\n",
-				      (long long)process->info.pid, calls[i].api,
+				      (long long)process->info.pid,
+				      words_clean(calls[i].api, api, sizeof(api)),
 				      words_ns(held > 0 ? (uint64_t)held : 0, since),
-				      clean(place, shown, sizeof(shown)));
+				      words_clean(place, shown, sizeof(shown)));
 		}
 	}
 }
 
 static void missing(FILE *out, struct model *model)
 {
-	char count[32], text[256];
+	char count[32], text[512], damage[512];
 
 	for (unsigned p = 0; p < model_process_count(model); p++) {
 		const struct model_process *process = model_process(model, p);
@@ -274,9 +375,33 @@ static void missing(FILE *out, struct model *model)
 					      words_count(process->info.drops[reason], count),
 					      trace_drop_name((enum trace_drop)reason));
 		if (process->info.damaged)
-			(void)fprintf(out, "Missing: %s: %s\n",
-				      clean(process->info.path, text, sizeof(text)),
-				      process->info.damage ? process->info.damage : "damaged");
+			(void)fprintf(
+				out, "Missing: %s: %s\n",
+				words_clean(process->info.path, text, sizeof(text)),
+				words_clean(process->info.damage ? process->info.damage : "damaged",
+					    damage, sizeof(damage)));
+	}
+}
+
+/* What the tracer could not do in the processes, each thing once. */
+static void limits(FILE *out, struct model *model)
+{
+	static const char *const keys[] = {"python-frames", "native-stacks", "spool.fallback",
+					   "spool.clock"};
+	char text[512];
+
+	for (unsigned k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
+		const char *said = NULL;
+
+		for (unsigned p = 0; p < model_process_count(model); p++) {
+			const char *value = process_attribute(model_process(model, p), keys[k]);
+
+			if (!value || (said && strcmp(said, value) == 0))
+				continue;
+			(void)fprintf(out, "Note: %s: %s\n", keys[k],
+				      words_clean(value, text, sizeof(text)));
+			said = value;
+		}
 	}
 }
 
@@ -292,6 +417,7 @@ void report_text(FILE *out, struct model *model, const struct analysis *analysis
 	transfers(out, analysis);
 	hanging(out, model);
 	missing(out, model);
+	limits(out, model);
 	if (!analysis->events)
 		(void)fprintf(out,
 			      "\nNothing was recorded: the job made no CUDA or libfabric call "

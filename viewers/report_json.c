@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 
 static json_t *number(uint64_t value)
 {
@@ -16,15 +18,31 @@ static json_t *number(uint64_t value)
 static json_t *text(const char *value)
 {
 	json_t *string = value ? json_string(value) : json_null();
-	char clean[1024];
-	size_t used = 0;
+	size_t size;
+	char *clean;
 
 	if (string)
 		return string;
-	for (const char *p = value; *p && used + 1 < sizeof(clean); p++)
-		clean[used++] = (unsigned char)*p < 0x80 ? *p : '?';
-	clean[used] = '\0';
-	return json_string(clean);
+	size = strlen(value) + 1;
+	clean = malloc(size);
+	string = clean ? json_string(words_clean(value, clean, size)) : NULL;
+	free(clean);
+	return string;
+}
+
+static json_t *ways_json(const struct site *site)
+{
+	json_t *array = json_array();
+
+	for (const struct site_way *way = site->ways; way; way = way->next) {
+		json_t *object = json_object();
+
+		json_object_set_new(object, "called_from", text(way->caller));
+		json_object_set_new(object, "count", number(way->count));
+		json_object_set_new(object, "held_ns", number(way->held_ns));
+		json_array_append_new(array, object);
+	}
+	return array;
 }
 
 static json_t *site_json(const struct site *site)
@@ -45,6 +63,7 @@ static json_t *site_json(const struct site *site)
 	json_object_set_new(object, "held_p50_ns", number(histogram_percentile(&site->held, 50)));
 	json_object_set_new(object, "held_p99_ns", number(histogram_percentile(&site->held, 99)));
 	json_object_set_new(object, "held_max_ns", number(site->held.max_ns));
+	json_object_set_new(object, "ways", ways_json(site));
 	if (site->cls == WL_call_class_none) {
 		json_object_set_new(object, "repeated", number(site->repeated));
 		return object;
@@ -68,6 +87,29 @@ static json_t *sites_json(struct site *const *sites, unsigned count)
 	return array;
 }
 
+static json_t *places_json(const struct range_stat *range)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < range->way_count; i++) {
+		const struct range_way *at = &range->ways[i];
+		const struct site *site = at->way->site;
+		json_t *object = json_object();
+
+		json_object_set_new(object, "place", text(site->place));
+		json_object_set_new(object, "called_from", text(at->way->caller));
+		json_object_set_new(object, "class",
+				    text(site->cls == WL_call_class_waits    ? "waits"
+					 : site->cls == WL_call_class_stages ? "stages"
+									     : "registration"));
+		json_object_set_new(object, "rule", text(wl_rule_info(site->rule)->word));
+		json_object_set_new(object, "count", number(at->count));
+		json_object_set_new(object, "held_ns", number(at->held_ns));
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
 static json_t *ranges_json(const struct analysis *analysis)
 {
 	json_t *array = json_array();
@@ -84,11 +126,15 @@ static json_t *ranges_json(const struct analysis *analysis)
 		json_object_set_new(object, "staged", number(range->stages));
 		json_object_set_new(object, "staged_worst", number(range->stages_worst));
 		json_object_set_new(object, "registrations", number(range->registrations));
+		json_object_set_new(object, "registrations_worst",
+				    number(range->registrations_worst));
+		json_object_set_new(object, "unreturned", number(range->unreturned));
 		json_object_set_new(object, "held_ns", number(range->held_ns));
 		json_object_set_new(object, "length_p50_ns",
 				    number(histogram_percentile(&range->length, 50)));
 		json_object_set_new(object, "length_p99_ns",
 				    number(histogram_percentile(&range->length, 99)));
+		json_object_set_new(object, "places", places_json(range));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -196,6 +242,35 @@ static json_t *registrations_json(const struct analysis *analysis)
 	return object;
 }
 
+/* Calls that had not returned when their process was last seen. */
+static json_t *unreturned_json(struct model *model)
+{
+	struct trace_inflight calls[256];
+	json_t *array = json_array();
+	char place[1024];
+
+	for (unsigned p = 0; p < model_process_count(model); p++) {
+		const struct model_process *process = model_process(model, p);
+		unsigned count = model_inflight(model, p, calls, 256);
+
+		for (unsigned i = 0; i < count; i++) {
+			int64_t held = process->info.end_ns - calls[i].since_ns;
+			json_t *object = json_object();
+
+			*place = '\0';
+			(void)model_frame_text(model_site(model, p, calls[i].stack), place,
+					       sizeof(place));
+			json_object_set_new(object, "pid", json_integer(process->info.pid));
+			json_object_set_new(object, "rank", json_integer(process->info.rank));
+			json_object_set_new(object, "call", text(calls[i].api));
+			json_object_set_new(object, "place", text(place));
+			json_object_set_new(object, "held_ns", json_integer(held > 0 ? held : 0));
+			json_array_append_new(array, object);
+		}
+	}
+	return array;
+}
+
 static json_t *totals_json(const struct analysis *analysis)
 {
 	json_t *object = json_object();
@@ -222,7 +297,8 @@ int report_json(FILE *out, struct model *model, const struct analysis *analysis)
 	json_object_set_new(root, "schema", json_integer(1));
 	json_object_set_new(root, "run", text(model_run(model)));
 	json_object_set_new(root, "simulated", json_boolean(analysis->simulated));
-	json_object_set_new(root, "complete", json_boolean(!analysis->incomplete_processes));
+	json_object_set_new(root, "complete",
+			    json_boolean(!analysis->incomplete_processes && !analysis->unreadable));
 	json_object_set_new(root, "totals", totals_json(analysis));
 	json_object_set_new(root, "processes", processes_json(model));
 	json_object_set_new(root, "ranges", ranges_json(analysis));
@@ -230,6 +306,8 @@ int report_json(FILE *out, struct model *model, const struct analysis *analysis)
 	json_object_set_new(root, "copies", copies_json(analysis));
 	json_object_set_new(root, "registrations", registrations_json(analysis));
 	json_object_set_new(root, "transfers", transfers_json(analysis));
+	json_object_set_new(root, "unreturned", unreturned_json(model));
+	json_object_set_new(root, "unreadable", number(analysis->unreadable));
 	failed = json_dumpf(root, out, JSON_INDENT(2));
 	json_decref(root);
 	return failed || fputc('\n', out) == EOF ? -EIO : 0;

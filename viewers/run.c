@@ -6,24 +6,30 @@
 #include "viewers/run.h"
 #include "viewers/viewers.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 static int start_failure(const char *command, int error)
 {
-	if (error == ENOENT) {
-		say("there is no command '%s'", command);
+	if (error == ENOENT && strchr(command, '/') && access(command, F_OK) == 0) {
+		say("starting '%s': it is there, but the interpreter in its first line is not",
+		    command);
 		return EXIT_RUN_MISSING;
 	}
-	say("starting '%s': %s", command, strerror(error));
+	if (error == ENOENT) {
+		say("starting '%s': there is no such command; check its name and PATH", command);
+		return EXIT_RUN_MISSING;
+	}
+	say("starting '%s': %s; check that it is a program that may be executed", command,
+	    strerror(error));
 	return EXIT_RUN_REFUSED;
 }
 
@@ -33,39 +39,60 @@ int run_become(char *const *command)
 	return start_failure(command[0], errno);
 }
 
+/* --- signals ---------------------------------------------------------------------------------- */
+
+static const int passed[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+#define PASSED (sizeof(passed) / sizeof(passed[0]))
+
 static volatile sig_atomic_t child_pid;
 
-static void pass_on(int signal_number)
+/* What the kernel sends (^C, a closed terminal) the job has got too, as one of the foreground group:
+ * it decides what that means. What someone sends to this process alone is meant for the job. */
+static void pass_on(int number, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	if (child_pid > 0)
-		(void)kill((pid_t)child_pid, signal_number);
+	(void)context;
+	if (child_pid > 0 && info->si_code <= 0 && info->si_pid != (pid_t)child_pid)
+		(void)kill((pid_t)child_pid, number);
 	errno = saved;
 }
 
-/* The terminal sends ^C to the whole group: the job decides what it means. What is sent to this
- * process alone is passed on. */
-static void signals_prepare(void)
+static void signals_block(sigset_t *before)
 {
-	static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-	struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+	sigset_t set;
 
-	(void)sigemptyset(&action.sa_mask);
-	for (unsigned i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-		(void)sigaction(passed[i], &action, NULL);
-	(void)signal(SIGINT, SIG_IGN);
-	(void)signal(SIGQUIT, SIG_IGN);
+	(void)sigemptyset(&set);
+	for (unsigned i = 0; i < PASSED; i++)
+		(void)sigaddset(&set, passed[i]);
+	(void)sigprocmask(SIG_BLOCK, &set, before);
 }
 
-/* In the child: the dispositions the job would have had without us. */
-static void become_job(char *const *command, int report, const struct sigaction *before)
+static void signals_take(struct sigaction *before)
 {
-	(void)sigaction(SIGINT, &before[0], NULL);
-	(void)sigaction(SIGQUIT, &before[1], NULL);
-	(void)execvp(command[0], command);
-	int error = errno;
+	struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_RESTART | SA_SIGINFO};
 
+	(void)sigemptyset(&action.sa_mask);
+	for (unsigned i = 0; i < PASSED; i++)
+		(void)sigaction(passed[i], &action, &before[i]);
+}
+
+static void signals_give_back(const struct sigaction *before)
+{
+	for (unsigned i = 0; i < PASSED; i++)
+		(void)sigaction(passed[i], &before[i], NULL);
+}
+
+/* --- the child -------------------------------------------------------------------------------- */
+
+/* In the child: signal dispositions are those this process was started with, now the mask too. */
+static void become_job(char *const *command, int report, const sigset_t *mask)
+{
+	int error;
+
+	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+	(void)execvp(command[0], command);
+	error = errno;
 	while (write(report, &error, sizeof(error)) < 0 && errno == EINTR)
 		;
 	_exit(127);
@@ -73,72 +100,97 @@ static void become_job(char *const *command, int report, const struct sigaction 
 
 static int wait_for(pid_t child)
 {
+	siginfo_t info;
 	int status;
 
+	/* Not reaped yet: its number stays its own until no signal is passed on any more. */
+	while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+		;
+	child_pid = 0;
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
-			return EXIT_RUN_FAILED;
+			return -EXIT_RUN_FAILED;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* The pipe closes when the job has begun; a number in it is why it has not. 0: it has begun. */
+static int why_not(int report)
+{
+	int error = 0;
+	ssize_t got;
+
+	do
+		got = read(report, &error, sizeof(error));
+	while (got < 0 && errno == EINTR);
+	return got == (ssize_t)sizeof(error) ? error : 0;
 }
 
 int run_child(char *const *command)
 {
-	struct sigaction before[2];
-	int report[2], error = 0;
-	ssize_t got;
+	struct sigaction before[PASSED];
+	int report[2], error, status;
+	sigset_t mask;
 	pid_t child;
 
 	if (pipe2(report, O_CLOEXEC) != 0) {
 		say("starting '%s': %s", command[0], strerror(errno));
 		return -EXIT_RUN_FAILED;
 	}
-	(void)sigaction(SIGINT, NULL, &before[0]);
-	(void)sigaction(SIGQUIT, NULL, &before[1]);
+	/* No signal ends this process between the job's start and the moment it is passed on. */
+	signals_block(&mask);
 	child = fork();
-	if (child == 0) {
-		(void)close(report[0]);
-		become_job(command, report[1], before);
-	}
+	if (child == 0)
+		become_job(command, report[1], &mask);
+	error = errno;
 	(void)close(report[1]);
+	child_pid = child;
+	if (child > 0)
+		signals_take(before);
+	(void)sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (child < 0) {
-		say("starting '%s': %s", command[0], strerror(errno));
+		say("starting '%s': %s", command[0], strerror(error));
 		(void)close(report[0]);
 		return -EXIT_RUN_FAILED;
 	}
-	child_pid = child;
-	signals_prepare();
-	/* The pipe closes when the job has begun; a number in it is why it has not. */
-	do
-		got = read(report[0], &error, sizeof(error));
-	while (got < 0 && errno == EINTR);
+	error = why_not(report[0]);
 	(void)close(report[0]);
-	int status = wait_for(child);
-
-	child_pid = 0;
-	return got == (ssize_t)sizeof(error) ? -start_failure(command[0], error) : status;
+	status = wait_for(child);
+	signals_give_back(before);
+	return error ? -start_failure(command[0], error) : status;
 }
 
-void run_identifier(char *buf, size_t size)
+/* --- names ------------------------------------------------------------------------------------ */
+
+void run_name_of_launcher(char *buf, size_t size)
 {
-	static const char *const jobs[] = {
-		"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-		"PMI_JOBID",           "PALS_APID",      "SLURM_JOB_ID"};
-	const char *step = getenv("SLURM_STEP_ID");
-	struct timespec now;
-	struct tm utc;
+	/* torchrun says "none" when it was given no name. */
+	static const char *const jobs[] = {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
+					   "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "PALS_APID"};
+	const char *job = NULL, *step = getenv("SLURM_STEP_ID");
 
 	for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-		const char *job = getenv(jobs[i]);
-
-		if (!job || !*job || strcmp(job, "none") == 0)
-			continue;
-		(void)snprintf(buf, size, "%s%s%s", job, step ? "." : "", step ? step : "");
-		return;
+		job = getenv(jobs[i]);
+		if (job && *job && strcmp(job, "none") != 0) {
+			(void)snprintf(buf, size, "%s", job);
+			return;
+		}
 	}
+	job = getenv("SLURM_JOB_ID");
+	if (job && step)
+		(void)snprintf(buf, size, "%s.%s", job, step);
+	else
+		*buf = '\0';
+}
+
+void run_name_new(char *buf, size_t size)
+{
+	struct timespec now;
+	struct tm utc;
+	size_t used;
+
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	(void)gmtime_r(&now.tv_sec, &utc);
-	size_t used = strftime(buf, size, "%Y%m%dT%H%M%S", &utc);
-
+	used = strftime(buf, size, "%Y%m%dT%H%M%S", &utc);
 	(void)snprintf(buf + used, size - used, "-%d", (int)getpid());
 }
 
@@ -149,41 +201,57 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* An interpreter's script or module names the job better than the interpreter. */
+static const char *python_name(char *const *arguments)
+{
+	for (; *arguments; arguments++) {
+		size_t length = strlen(*arguments);
+
+		if (strcmp(*arguments, "-m") == 0 && arguments[1]) {
+			const char *dot = strrchr(arguments[1], '.');
+
+			return dot ? dot + 1 : arguments[1];
+		}
+		if (length > 3 && strcmp(*arguments + length - 3, ".py") == 0)
+			return base_name(*arguments);
+	}
+	return NULL;
+}
+
 void run_trace_name(char *const *command, char *buf, size_t size)
 {
-	const char *base = base_name(command[0]);
+	const char *base = base_name(command[0]), *script = NULL, *dot;
+	int length;
 
-	/* An interpreter's script names the job better than the interpreter. */
 	if (strncmp(base, "python", 6) == 0)
-		for (char *const *arg = command + 1; *arg; arg++) {
-			size_t length = strlen(*arg);
-
-			if (length > 3 && strcmp(*arg + length - 3, ".py") == 0) {
-				base = base_name(*arg);
-				break;
-			}
-		}
-	const char *dot = strrchr(base, '.');
-	int length = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
-
+		script = python_name(command + 1);
+	if (script)
+		base = script;
+	dot = strrchr(base, '.');
+	length = (int)(dot && dot != base ? (size_t)(dot - base) : strlen(base));
 	(void)snprintf(buf, size, "%.*s.pftrace", length, base);
 }
 
-/* Reads the run's identifier where the format keeps it, through the model's own reader: here only
- * whether there is any recording at all, so that its absence is not an error of the model's. */
-bool run_recorded(void)
+int run_make_directory(const char *path)
 {
-	const char *directory = getenv("WAYLAY_DIR");
-	DIR *dir = directory ? opendir(directory) : NULL;
-	bool found = false;
+	char part[PATH_MAX];
+	size_t length = strlen(path);
 
-	if (!dir)
-		return false;
-	for (const struct dirent *entry; !found && (entry = readdir(dir));) {
-		size_t length = strlen(entry->d_name);
+	if (!length || length >= sizeof(part))
+		return length ? -ENAMETOOLONG : -ENOENT;
+	for (size_t i = 1; i <= length; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, 0700) != 0 && errno != EEXIST) {
+			int error = errno;
+			struct stat is;
 
-		found = length > 7 && strcmp(entry->d_name + length - 7, ".wspool") == 0;
+			/* On a read-only file system also what exists is refused. */
+			if (stat(part, &is) != 0)
+				return -error;
+		}
 	}
-	(void)closedir(dir);
-	return found;
+	return 0;
 }

@@ -13,12 +13,14 @@ int run_become(char *const *command);
 /* Starts the command and waits for it. Its exit status, 128 + signal when a signal ended it, or
  * -125 to -127 when it could not be started (said on standard error). */
 int run_child(char *const *command);
-/* An identifier for this run: the launcher's name of the job, the same for all its processes, else
- * made of the time and this process. */
-void run_identifier(char *buf, size_t size);
+/* The launcher's name of the job, the same for all its processes; "" where it gives none: such
+ * recordings are known to belong together by their times. */
+void run_name_of_launcher(char *buf, size_t size);
+/* An identifier made of the time and this process. */
+void run_name_new(char *buf, size_t size);
 /* "train.pftrace" for `python train.py`, "app.pftrace" for `./app`. */
 void run_trace_name(char *const *command, char *buf, size_t size);
-/* True if WAYLAY_DIR holds a recording of WAYLAY_RUN. */
-bool run_recorded(void);
+/* Makes a directory and those above it, 0700. 0 or -errno. */
+int run_make_directory(const char *path);
 
 #endif
