@@ -140,6 +140,8 @@ static void set_io(struct sampler_args *a, const struct sampler_io *io)
 	a->x_out = (void *)(uintptr_t)io->x_out;
 	a->counts = (int *)(uintptr_t)io->counts;
 	a->unit = rows % 16 == 0 ? 16 : rows % 4 == 0 ? 4 : rows % 2 == 0 ? 2 : 1;
+	for (a->lanes_log2 = 0; a->lanes_log2 < 5 && a->unit << a->lanes_log2 < a->row_bytes;)
+		a->lanes_log2++;
 }
 
 int sampler_oracle(const struct sampler_config *config, uint64_t call, uint32_t first,
@@ -242,36 +244,43 @@ static int open_fused(struct sampler *s)
 {
 	struct sampler_args *a = &s->args;
 	unsigned sms = (unsigned)s->cuda->sm_count, threads = SAMPLER_FUSED_THREADS, blocks,
-		 at_once, warps;
+		 at_once, warps, resident;
 	size_t bits, fixed = sizeof(struct sampler_fused_shared);
 	int err = 0;
 
 	a->window = s->config.window < 0 ? 0 : s->config.window > 0 ? s->config.window : 5.0f;
 	blocks = choose_blocks(s);
-	while (threads > 256 && (uint64_t)blocks * threads * 8 > a->n)
-		threads /= 2;
+	if (s->config.threads)
+		threads = s->config.threads;
+	else
+		while (threads > 256 && (uint64_t)blocks * threads * 8 > a->n)
+			threads /= 2;
 	warps = threads / 32;
 	a->group_blocks = blocks;
 	a->warp_items = (unsigned)(((uint64_t)a->n + (uint64_t)blocks * warps - 1) /
 				   ((uint64_t)blocks * warps));
 	a->warp_items = (a->warp_items + 31) / 32 * 32;
 	a->warp_items += a->warp_items ? 0 : 32;
+	bits = (size_t)warps *
+	       ((a->warp_items + 127) / 128 * 32); /* two bits an item, in whole 16 bytes a warp */
+	s->fused.shared_bytes = (unsigned)fixed;
+	if (fixed + bits <= (size_t)s->cuda->shared_bytes)
+		s->fused.shared_bytes = (unsigned)(fixed + bits);
+	/* Blocks that run at once: a quarter of a multiprocessor's registers for each 512 threads, a part of its shared memory. */
+	resident = SAMPLER_FUSED_THREADS / threads;
+	while (resident > 1 &&
+	       resident * (s->fused.shared_bytes + 1024ull) > s->cuda->shared_bytes + 1024ull)
+		resident--;
+	at_once = a->batch;
 	if (blocks > 1)
-		at_once = sms / blocks < a->batch ? sms / blocks : a->batch;
-	else
-		at_once = a->batch;
+		at_once = sms * resident / blocks < a->batch ? sms * resident / blocks : a->batch;
 	s->fused.x = at_once * blocks;
 	s->fused.y = 1;
 	s->fused.threads = threads;
 	s->fused.cooperative = blocks > 1;
-	bits = (size_t)warps * a->warp_items / 4;
-	if (fixed + bits <= (size_t)s->cuda->shared_bytes) {
-		s->fused.shared_bytes = (unsigned)(fixed + bits);
-	} else {
-		s->fused.shared_bytes = (unsigned)fixed;
-		/* Blocks that take one sample after another reuse their bits; with one block a sample each has its own. */
+	/* Blocks that take one sample after another reuse their bits; with one block a sample each has its own. */
+	if (s->fused.shared_bytes == fixed)
 		err = scratch(s, (size_t)s->fused.x * bits, 0, "the items' bits", &a->bits);
-	}
 	if (!err && (blocks > 1 || a->k > SAMPLER_SHARED_SLOTS))
 		err = scratch(s, (size_t)a->batch * a->k * 4, 0, "the slots", &a->slots);
 	if (!err && blocks > 1)

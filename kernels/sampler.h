@@ -42,7 +42,8 @@ struct sampler_config {
 	uint64_t seed;
 	float window; /* fused: half width of the search window in standard deviations; 0 for the default, negative
 			     * to never find the threshold there (a test of the exact search) */
-	uint32_t blocks; /* fused: thread blocks a sample; 0 chooses */
+	uint32_t threads; /* fused: threads a block, 64, 128, ... 1024; 0 chooses */
+	uint32_t blocks;  /* fused: thread blocks a sample; 0 chooses */
 };
 
 /*

@@ -43,7 +43,8 @@ enum {
 	KEY_POS,
 	KEY_IGNORED,
 	KEY_WINDOW,
-	KEY_BLOCKS
+	KEY_BLOCKS,
+	KEY_THREADS
 };
 
 static const struct argp_option option_list[] = {
@@ -65,6 +66,7 @@ static const struct argp_option option_list[] = {
 	{"backend", KEY_BACKEND, "NAME", 0, "auto, cuda or cpu (auto)", 2},
 	{"device", KEY_DEVICE, "N", 0, "CUDA device (0)", 2},
 	{"blocks", KEY_BLOCKS, "N", 0, "fused: thread blocks a sample (chosen)", 2},
+	{"threads", KEY_THREADS, "N", OPTION_HIDDEN, "fused: threads a block (chosen)", 2},
 	{"window", KEY_WINDOW, "W", 0, "fused: search window in deviations (5)", 2},
 	{"check", KEY_CHECK, NULL, 0, "compare the first and the last call with the oracle", 3},
 	{"stats", KEY_STATS, "DRAWS", OPTION_ARG_OPTIONAL,
@@ -142,6 +144,11 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_BLOCKS:
 		o->config.blocks = (uint32_t)parse_count(state, arg, 1, 1024);
+		return 0;
+	case KEY_THREADS:
+		o->config.threads = (uint32_t)parse_count(state, arg, 64, 1024);
+		if (o->config.threads & (o->config.threads - 1))
+			argp_error(state, "'%s' is not a power of two", arg);
 		return 0;
 	case KEY_WINDOW:
 		o->config.window = (float)atof(arg);

@@ -17,25 +17,14 @@ DEV_FN u64 item_stream(const struct sampler_args *a, u32 sample)
 			      a->first_sample + sample);
 }
 
-DEV_FN void store_label(const struct sampler_args *a, u64 at, int label)
+DEV_FN void store_label(const struct sampler_args *a, u64 at, int label, u32 label_bytes)
 {
-	if (a->label_bytes == 8)
+	if (label_bytes == 8)
 		((long long *)a->labels_out)[at] = label;
-	else if (a->label_bytes == 4)
+	else if (label_bytes == 4)
 		((int *)a->labels_out)[at] = label;
 	else
 		((unsigned char *)a->labels_out)[at] = (unsigned char)label;
-}
-
-/* Lanes that copy one row of `units` units together: a power of two, so that rows divide a warp
- * evenly. */
-DEV_FN u32 lanes_per_row(u32 units)
-{
-	u32 lanes = 1;
-
-	while (lanes < units && lanes < 32)
-		lanes *= 2;
-	return lanes;
 }
 
 /*
@@ -44,11 +33,11 @@ DEV_FN u32 lanes_per_row(u32 units)
  * of.
  */
 #define ROW_COPY(attributes, name, type, ahead)                                                    \
-	attributes void name(const type *x, type *out, u32 units, u32 item, u32 slot, u32 rows)    \
+	attributes void name(const type *x, type *out, u32 units, u32 log2, u32 item, u32 slot,    \
+			     u32 rows)                                                             \
 	{                                                                                          \
-		u32 lanes = lanes_per_row(units), sub = DEV_LANE & (lanes - 1),                    \
-		    mine = DEV_LANE / lanes;                                                       \
-		u32 step = 32 / lanes;                                                             \
+		u32 lanes = 1u << log2, sub = DEV_LANE & (lanes - 1), mine = DEV_LANE >> log2;     \
+		u32 step = 32 >> log2;                                                             \
                                                                                                    \
 		for (u32 first = 0; first < rows; first += ahead * step) {                         \
 			u32 from[ahead], to[ahead];                                                \
@@ -81,14 +70,15 @@ DEV_FN void copy_rows(const struct sampler_args *a, u32 sample, u32 item, u32 sl
 
 	if (a->unit == 16)
 		copy_rows_16((const struct dev_v4 *)x, (struct dev_v4 *)out, a->row_bytes / 16,
-			     item, slot, rows);
+			     a->lanes_log2, item, slot, rows);
 	else if (a->unit == 4)
-		copy_rows_4((const u32 *)x, (u32 *)out, a->row_bytes / 4, item, slot, rows);
+		copy_rows_4((const u32 *)x, (u32 *)out, a->row_bytes / 4, a->lanes_log2, item, slot,
+			    rows);
 	else if (a->unit == 2)
 		copy_rows_2((const unsigned short *)x, (unsigned short *)out, a->row_bytes / 2,
-			    item, slot, rows);
+			    a->lanes_log2, item, slot, rows);
 	else
-		copy_rows_1(x, out, a->row_bytes, item, slot, rows);
+		copy_rows_1(x, out, a->row_bytes, a->lanes_log2, item, slot, rows);
 }
 
 /*
@@ -109,7 +99,7 @@ DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list
 		slot = sampler_slot(rank + lane, total, order_bits, order);
 		at = (u64)sample * a->k + slot;
 		a->idx[at] = item;
-		store_label(a, at, entry & ITEM_POSITIVE ? 1 : 0);
+		store_label(a, at, entry & ITEM_POSITIVE ? 1 : 0, a->label_bytes);
 	}
 	copy_rows(a, sample, item, slot, items);
 }
@@ -119,10 +109,10 @@ DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list
  * As above, some rows a lane group are in flight at once.
  */
 #define ROW_GATHER(attributes, name, type, ahead, zero)                                            \
-	attributes void name(const type *x, type *out, u32 units, u32 item, u32 rows)              \
+	attributes void name(const type *x, type *out, u32 units, u32 log2, u32 item, u32 rows)    \
 	{                                                                                          \
-		u32 lanes = lanes_per_row(units), sub = DEV_LANE & (lanes - 1);                    \
-		u32 mine = DEV_LANE / lanes, step = 32 / lanes;                                    \
+		u32 lanes = 1u << log2, sub = DEV_LANE & (lanes - 1), mine = DEV_LANE >> log2;     \
+		u32 step = 32 >> log2;                                                             \
                                                                                                    \
 		for (u32 first = 0; first < rows; first += ahead * step) {                         \
 			u32 from[ahead];                                                           \
@@ -157,7 +147,8 @@ ROW_GATHER(DEV_COLD, gather_rows_2, unsigned short, 1, 0)
 ROW_GATHER(DEV_COLD, gather_rows_1, unsigned char, 1, 0)
 
 /* Writes the slots first to first + count - 1, up to 32 of them: lane l holds what belongs into slot first + l. */
-DEV_FN void emit_slots(const struct sampler_args *a, u32 sample, u32 first, u32 count, u32 entry)
+DEV_FN void emit_slots(const struct sampler_args *a, u32 sample, u32 first, u32 count, u32 entry,
+		       u32 label_bytes)
 {
 	u32 lane = DEV_LANE, item = entry == ITEM_NONE ? ITEM_NONE : entry & ~ITEM_POSITIVE;
 	u64 row = a->row_bytes, at = (u64)sample * a->k + first;
@@ -166,18 +157,23 @@ DEV_FN void emit_slots(const struct sampler_args *a, u32 sample, u32 first, u32 
 
 	if (lane < count) {
 		a->idx[at + lane] = entry == ITEM_NONE ? -1 : (long long)item;
-		store_label(a, at + lane, entry == ITEM_NONE ? -1 : entry & ITEM_POSITIVE ? 1 : 0);
+		store_label(a, at + lane,
+			    entry == ITEM_NONE      ? -1
+			    : entry & ITEM_POSITIVE ? 1
+						    : 0,
+			    label_bytes);
 	}
 	if (a->unit == 16)
 		gather_rows_16((const struct dev_v4 *)x, (struct dev_v4 *)out, a->row_bytes / 16,
-			       item, count);
+			       a->lanes_log2, item, count);
 	else if (a->unit == 4)
-		gather_rows_4((const u32 *)x, (u32 *)out, a->row_bytes / 4, item, count);
+		gather_rows_4((const u32 *)x, (u32 *)out, a->row_bytes / 4, a->lanes_log2, item,
+			      count);
 	else if (a->unit == 2)
 		gather_rows_2((const unsigned short *)x, (unsigned short *)out, a->row_bytes / 2,
-			      item, count);
+			      a->lanes_log2, item, count);
 	else
-		gather_rows_1(x, out, a->row_bytes, item, count);
+		gather_rows_1(x, out, a->row_bytes, a->lanes_log2, item, count);
 }
 
 /* Slots past the drawn items: index -1, label -1, zeros. Done by `threads` threads together, of
@@ -191,7 +187,7 @@ DEV_FN void emit_tail(const struct sampler_args *a, u32 sample, u32 total, u64 t
 
 	for (u64 at = first + t; at < end; at += threads) {
 		a->idx[at] = -1;
-		store_label(a, at, -1);
+		store_label(a, at, -1, a->label_bytes);
 	}
 	for (u64 at = first * row + t * unit; at < end * row; at += threads * unit) {
 		if (unit == 16)

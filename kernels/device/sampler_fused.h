@@ -34,6 +34,7 @@ struct fused {
 	u32 sample, member;
 	u32 first; /* item where the calling thread's warp begins */
 	u32 words; /* words of items a warp */
+	u32 stride; /* words from one warp's bits to the next one's: `words` rounded up to a multiple of 4 */
 };
 
 /* All blocks of the group have passed when the counter reaches `target`; what they wrote before is seen after. */
@@ -81,7 +82,7 @@ DEV_FN void fused_classify(struct fused *f, u32 label_bytes)
 
 			word.positive = dev_ballot(label[s] == 1);
 			word.rest = dev_ballot(label[s] == 0);
-			if (lane == 0 && w + s < f->words)
+			if (lane == 0 && w + s < f->stride)
 				f->bits[w + s] = word;
 		}
 	}
@@ -140,33 +141,53 @@ DEV_FN u32 fused_bin(const struct sampler_fused_shared *sh, u32 c, u32 key)
 
 #define CANDIDATE_NEGATIVE 0x80000000u
 
+/* Notes the calling lane's item of word w as a candidate, if it is one. */
+DEV_FN void fused_candidate(struct fused *f, u32 w, struct fused_word word, u32 key)
+{
+	struct sampler_fused_shared *sh = f->sh;
+	u32 lane = DEV_LANE, c = word.positive >> lane & 1 ? 0 : 1;
+
+	if (((word.positive | word.rest) >> lane & 1) && key - sh->low[c] < sh->width[c]) {
+		u32 at = DEV_ADD(&sh->candidates, 1);
+
+		if (at < SAMPLER_CANDIDATES) {
+			sh->u.window.key[at] = key;
+			sh->u.window.place[at] = (DEV_TID / 32 * f->stride + w) * 32 + lane +
+						 (c ? CANDIDATE_NEGATIVE : 0);
+		}
+	}
+}
+
 /* Phase 2, over the warp's items: `rest` of each word becomes the drawn bits. */
 DEV_FN void fused_mark(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
-	u32 lane = DEV_LANE, warp = DEV_TID / 32, drawn = 0, drawn_pos = 0, bit = 1u << lane;
+	u32 lane = DEV_LANE, warp = DEV_TID / 32, drawn = 0, drawn_pos = 0;
 	u32 s0 = sh->s0, s1 = sh->s1;
 	u32 low0 = sh->low[0], low1 = sh->low[1], width0 = sh->width[0], width1 = sh->width[1];
 
-	for (u32 w = 0; w < f->words; w++) {
-		struct fused_word word = f->bits[w];
-		u32 key = sampler_key(f->first + w * 32 + lane, s0, s1), marked;
-		int is_pos = (word.positive & bit) != 0,
-		    in = ((word.positive | word.rest) & bit) != 0;
-		u32 low = is_pos ? low0 : low1, width = is_pos ? width0 : width1;
+	for (u32 w = 0; w < f->words;
+	     w += 4) { /* four at a time hide each other's latency; words past the end are 0 */
+		struct fused_word word[4];
+		u32 key[4];
+		int near = 0;
 
-		marked = dev_ballot(in && key < low);
-		if (lane == 0)
-			f->bits[w].rest = marked;
-		if (in && key - low < width) {
-			u32 at = DEV_ADD(&sh->candidates, 1);
+		for (u32 s = 0; s < 4; s++)
+			word[s] = f->bits[w + s];
+		for (u32 s = 0; s < 4; s++)
+			key[s] = sampler_key(f->first + (w + s) * 32 + lane, s0, s1);
+		for (u32 s = 0; s < 4; s++) {
+			/* Both thresholds for every item and the classes by whole words: fewer instructions than a choice. */
+			u32 marked = (dev_ballot(key[s] < low0) & word[s].positive) |
+				     (dev_ballot(key[s] < low1) & word[s].rest);
 
-			if (at < SAMPLER_CANDIDATES) {
-				sh->u.window.key[at] = key;
-				sh->u.window.place[at] = (warp * f->words + w) * 32 + lane +
-							 (is_pos ? 0 : CANDIDATE_NEGATIVE);
-			}
+			near |= key[s] - low0 < width0 || key[s] - low1 < width1;
+			if (lane == 0)
+				f->bits[w + s].rest = marked;
 		}
+		if (near)
+			for (u32 s = 0; s < 4; s++)
+				fused_candidate(f, w + s, word[s], key[s]);
 	}
 	dev_warp_sync();
 	for (u32 w = lane; w < f->words; w += 32) {
@@ -306,7 +327,7 @@ DEV_FN void fused_take_candidates(struct fused *f, struct fused_word *bits)
 			u32 word = (place & ~CANDIDATE_NEGATIVE) / 32;
 
 			DEV_OR(&bits[word].rest, 1u << (place & 31));
-			DEV_ADD(&sh->warp_drawn[word / f->words], 1);
+			DEV_ADD(&sh->warp_drawn[word / f->stride], 1);
 		}
 	}
 	DEV_SYNC();
@@ -410,8 +431,11 @@ DEV_FN void fused_place(struct fused *f, u32 *slots)
 {
 	struct sampler_fused_shared *sh = f->sh;
 	u32 lane = DEV_LANE, warp = DEV_TID / 32, rank = sh->base + sh->warp_base[warp];
-	u32 *list = sh->u.place.list[warp];
+	u32 *list = sh->u.place.list[warp], total = sh->total, order_bits = sh->order_bits;
+	u32 order[2 * SAMPLER_ROUNDS_LONG];
 
+	for (u32 i = 0; i < 2 * SAMPLER_ROUNDS_LONG; i++) /* long orders: in registers */
+		order[i] = sh->order[i];
 	for (u32 w = 0; w < f->words; w += 32) {
 		struct fused_word word = {0, 0};
 		u32 count, up_to, taken = 0, from = 0;
@@ -439,9 +463,15 @@ DEV_FN void fused_place(struct fused *f, u32 *slots)
 			dev_warp_sync();
 			from += fit;
 			listed = dev_shfl(up_to, from - 1) - taken;
-			for (u32 e = lane; e < listed; e += 32)
-				slots[sampler_slot(rank + e, sh->total, sh->order_bits,
-						   sh->order)] = list[e];
+			for (u32 e = lane; e < listed; e += 32) {
+				u32 slot = order_bits >= SAMPLER_LONG_BITS
+						   ? sampler_slot_in(SAMPLER_ROUNDS_LONG, rank + e,
+								     total, order_bits, order)
+						   : sampler_slot(rank + e, total, order_bits,
+								  sh->order);
+
+				slots[slot] = list[e];
+			}
 			dev_warp_sync();
 			taken += listed;
 			rank += listed;
@@ -450,7 +480,7 @@ DEV_FN void fused_place(struct fused *f, u32 *slots)
 }
 
 /* Phase 5: a warp takes 32 slots at a time. */
-DEV_FN void fused_gather(struct fused *f, const u32 *slots)
+DEV_FN void fused_gather(struct fused *f, const u32 *slots, u32 label_bytes)
 {
 	const struct sampler_args *a = f->a;
 	u32 warps = DEV_NTID / 32, total = f->sh->total, lane = DEV_LANE;
@@ -459,7 +489,7 @@ DEV_FN void fused_gather(struct fused *f, const u32 *slots)
 	     s += a->group_blocks * warps * 32) {
 		u32 entry = s + lane < total ? slots[s + lane] : ITEM_NONE;
 
-		emit_slots(a, f->sample, s, a->k - s < 32 ? a->k - s : 32, entry);
+		emit_slots(a, f->sample, s, a->k - s < 32 ? a->k - s : 32, entry, label_bytes);
 	}
 }
 
@@ -580,7 +610,7 @@ DEV_FN void fused_sample(struct fused *f, struct fused_word *block_bits, u32 lab
 		group_barrier(&f->group->arrived[1], a->group_blocks);
 	else
 		DEV_SYNC();
-	fused_gather(f, slots);
+	fused_gather(f, slots, label_bytes);
 	if (f->group)
 		fused_end(f);
 }
@@ -596,9 +626,10 @@ DEV_FN void fused_run(const struct sampler_args *a, u32 *bits, u32 label_bytes)
 	f.a = a;
 	f.sh = (struct sampler_fused_shared *)dev_shared();
 	f.words = a->warp_items / 32;
-	block_bits = bits ? (struct fused_word *)bits + (u64)DEV_BLOCK_X * warps * f.words
+	f.stride = (f.words + 3) / 4 * 4;
+	block_bits = bits ? (struct fused_word *)bits + (u64)DEV_BLOCK_X * warps * f.stride
 			  : (struct fused_word *)(f.sh + 1);
-	f.bits = block_bits + warp * f.words;
+	f.bits = block_bits + warp * f.stride;
 	f.member = DEV_BLOCK_X % a->group_blocks;
 	f.first = (f.member * warps + warp) * a->warp_items;
 	for (f.sample = DEV_BLOCK_X / a->group_blocks; f.sample < a->batch;

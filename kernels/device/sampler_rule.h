@@ -26,9 +26,6 @@
 #define RULE_FN static inline
 #endif
 
-#define SAMPLER_ROUNDS_MAX  16
-#define SAMPLER_ORDER_WORDS (2 * SAMPLER_ROUNDS_MAX)
-
 /* Of splitmix64; every bit of the input reaches every bit of the output. */
 RULE_FN unsigned long long sampler_mix64(unsigned long long z)
 {
@@ -88,23 +85,25 @@ RULE_FN unsigned sampler_order_bits(unsigned m)
 }
 
 /*
- * Rounds of the order. A round (add, odd multiply, xorshift on so few bits) reaches few of the
- * permutations of a handful of slots: with 4 rounds the order of 3 to 30 items was measurably not
- * uniform (pairs of slots, 200,000 draws), with 12 it was. Longer orders need fewer, since each
- * round mixes more bits.
+ * Rounds of the order. A round (add, odd multiply, xorshift on so few bits) reaches few of the permutations of a handful of
+ * slots: with 4 rounds the order of 3 to 250 items was measurably not uniform (pairs of slots, 600,000 draws), with these
+ * numbers it was. Longer orders need fewer, since each round mixes more bits.
  */
+#define SAMPLER_ROUNDS_MAX  16
+#define SAMPLER_ROUNDS_LONG 5
+#define SAMPLER_LONG_BITS   10 /* from here on */
+#define SAMPLER_ORDER_WORDS (2 * SAMPLER_ROUNDS_MAX)
+
 RULE_FN unsigned sampler_order_rounds(unsigned bits)
 {
-	return bits < 10 ? SAMPLER_ROUNDS_MAX : 6;
+	return bits < 6 ? SAMPLER_ROUNDS_MAX : bits < SAMPLER_LONG_BITS ? 10 : SAMPLER_ROUNDS_LONG;
 }
 
-/* The slot of `rank` among m; bits = sampler_order_bits(m), words = 2 for each round: what to add,
- * what to multiply by. */
-RULE_FN unsigned sampler_slot(unsigned rank, unsigned m, unsigned bits, const unsigned *words)
+/* The slot of `rank` among m in so many rounds; words holds two a round: what to add, what to multiply by. */
+RULE_FN unsigned sampler_slot_in(unsigned rounds, unsigned rank, unsigned m, unsigned bits,
+				 const unsigned *words)
 {
-	unsigned mask = (1u << bits) - 1, shift = bits < 2 ? 1 : (bits + 1) / 2,
-		 rounds = sampler_order_rounds(bits);
-	unsigned v = rank;
+	unsigned mask = (1u << bits) - 1, shift = bits < 2 ? 1 : (bits + 1) / 2, v = rank;
 
 	do { /* values of [m, 2^bits) walk on along their cycle until they are back in [0, m) */
 		for (unsigned r = 0; r < rounds; r++) {
@@ -113,6 +112,12 @@ RULE_FN unsigned sampler_slot(unsigned rank, unsigned m, unsigned bits, const un
 		}
 	} while (v >= m);
 	return v;
+}
+
+/* bits = sampler_order_bits(m). */
+RULE_FN unsigned sampler_slot(unsigned rank, unsigned m, unsigned bits, const unsigned *words)
+{
+	return sampler_slot_in(sampler_order_rounds(bits), rank, m, bits, words);
 }
 
 #endif
