@@ -12,7 +12,8 @@ EXPORTERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_model*
 UNIT_TESTS += $(EXPORTERS_TESTS)
 $(foreach t,$(EXPORTERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c \
 		tests/unit/export_check.c tests/perfetto/dump.c) \
-	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka) -DWAYLAY_SOURCE='"$(CURDIR)"') \
+	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka) -DWAYLAY_SOURCE='"$(CURDIR)"' \
+		$(if $(HAVE_LIBDW),-DHAVE_LIBDW=1)) \
 	$(eval $(t)_LIBS := libexporters libspoolreader libspoolwriter libevents) \
 	$(eval $(t)_LDLIBS := $(EXPORTERS_LDLIBS) $(call pkg_libs,cmocka)))
 endif
