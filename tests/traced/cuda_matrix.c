@@ -219,17 +219,17 @@ static void synchronous_copies(void)
 	ROW("D2H pageable 4 B", "known", cuMemcpyDtoH_v2, pageable, device, 4);
 	ROW("D2H pinned 1 MiB", "known", cuMemcpyDtoH_v2, pinned, device, MB);
 	ROW("D2D 1 MiB", "known", cuMemcpyDtoD_v2, device, device2, MB);
-	ROW("H2H 1 MiB", "new", cuMemcpy, (uintptr_t)pageable, (uintptr_t)pageable2, MB);
-	ROW("H2H pinned 1 MiB", "new", cuMemcpy, (uintptr_t)pinned, (uintptr_t)pinned2, MB);
+	ROW("H2H 1 MiB", "known", cuMemcpy, (uintptr_t)pageable, (uintptr_t)pageable2, MB);
+	ROW("H2H pinned 1 MiB", "known", cuMemcpy, (uintptr_t)pinned, (uintptr_t)pinned2, MB);
 	ROW("managed to device 1 MiB", "known", cuMemcpy, device, managed, MB);
 	ROW("device to managed 1 MiB", "known", cuMemcpy, managed, device, MB);
-	ROW("pageable to managed 1 MiB", "new", cuMemcpy, managed, (uintptr_t)pageable, MB);
-	ROW("managed to pageable 1 MiB", "new", cuMemcpy, (uintptr_t)pageable, managed, MB);
-	ROW("D2D by cuMemcpy 1 MiB", "new", cuMemcpy, device, device2, MB);
+	ROW("pageable to managed 1 MiB", "known", cuMemcpy, managed, (uintptr_t)pageable, MB);
+	ROW("managed to pageable 1 MiB", "known", cuMemcpy, (uintptr_t)pageable, managed, MB);
+	ROW("D2D by cuMemcpy 1 MiB", "known", cuMemcpy, device, device2, MB);
 	ROW("2D H2D pinned", "known", cuMemcpy2D_v2, &to_device);
-	ROW("D2H 0 B", "new", cuMemcpyDtoH_v2, pageable, device, 0);
-	ROW("H2D 0 B", "new", cuMemcpyHtoD_v2, device, pageable, 0);
-	ROW("peer, one context", "new", cuMemcpyPeer, device, ctx, device2, ctx, MB);
+	ROW("D2H 0 B", "known", cuMemcpyDtoH_v2, pageable, device, 0);
+	ROW("H2D 0 B", "known", cuMemcpyHtoD_v2, device, pageable, 0);
+	ROW("peer, one context", "known", cuMemcpyPeer, device, ctx, device2, ctx, MB);
 	ROW("memset device", "known", cuMemsetD8_v2, device, 0, MB);
 	ROW("memset pinned", "known", cuMemsetD8_v2, (uintptr_t)pinned, 0, MB);
 	ROW("memset managed", "known", cuMemsetD8_v2, managed, 0, MB);
@@ -245,9 +245,6 @@ static void asynchronous_copies(void)
 				 .dstPitch = 1024,
 				 .WidthInBytes = 512,
 				 .Height = 512};
-	CUdeviceptr dsts[] = {device}, srcs[] = {(uintptr_t)pageable};
-	CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
-	size_t sizes[] = {MB}, first = 0;
 
 	ROW("async H2D pageable 4 B, other", "known", cuMemcpyHtoDAsync_v2, device, pageable, 4,
 	    other);
@@ -280,21 +277,46 @@ static void asynchronous_copies(void)
 	    (uintptr_t)pinned2, MB, busy);
 	ROW("async managed to device, busy", "known", cuMemcpyAsync, device, managed, MB, busy);
 	ROW("async device to managed, busy", "known", cuMemcpyAsync, managed, device, MB, busy);
-	ROW("async pageable to managed, busy", "new", cuMemcpyAsync, managed, (uintptr_t)pageable,
+	ROW("async pageable to managed, busy", "known", cuMemcpyAsync, managed, (uintptr_t)pageable,
 	    MB, busy);
-	ROW("async managed to pageable, busy", "new", cuMemcpyAsync, (uintptr_t)pageable, managed,
+	ROW("async managed to pageable, busy", "known", cuMemcpyAsync, (uintptr_t)pageable, managed,
 	    MB, busy);
-	ROW("async D2H pageable 0 B, busy", "new", cuMemcpyDtoHAsync_v2, pageable, device, 0, busy);
-	ROW("async 2D D2H pageable, busy", "new", cuMemcpy2DAsync_v2, &to_host, busy);
+	ROW("async D2H pageable 0 B, busy", "known", cuMemcpyDtoHAsync_v2, pageable, device, 0,
+	    busy);
+	ROW("async 2D D2H pageable, busy", "known", cuMemcpy2DAsync_v2, &to_host, busy);
 	ROW("async memset device, busy", "known", cuMemsetD8Async, device, 0, MB, busy);
-	ROW("async memset pinned, busy", "new", cuMemsetD8Async, (uintptr_t)pinned, 0, MB, busy);
-	ROW("async memset managed, busy", "new", cuMemsetD8Async, managed, 0, MB, busy);
-	/* The legacy stream takes no batches. */
-	if (busy) {
-		ROW("batch H2D pageable, busy", "new", cuMemcpyBatchAsync_v2, dsts, srcs, sizes, 1,
-		    &how, &first, 1, busy);
-		ROW("batch D2H pageable, busy", "new", cuMemcpyBatchAsync_v2, srcs, dsts, sizes, 1,
-		    &how, &first, 1, busy);
+	ROW("async memset pinned, busy", "known", cuMemsetD8Async, (uintptr_t)pinned, 0, MB, busy);
+	ROW("async memset managed, busy", "known", cuMemsetD8Async, managed, 0, MB, busy);
+}
+
+static void batches(void)
+{
+	static const struct {
+		const char *name;
+		int order;
+	} orders[] = {{"stream order", CU_MEMCPY_SRC_ACCESS_ORDER_STREAM},
+		      {"during call", CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL},
+		      {"any order", CU_MEMCPY_SRC_ACCESS_ORDER_ANY}};
+	CUdeviceptr dev[] = {device}, page[] = {(uintptr_t)pageable},
+		    page2[] = {(uintptr_t)pageable2}, pin[] = {(uintptr_t)pinned};
+	size_t mb[] = {MB}, four[] = {4}, first = 0;
+	char name[64];
+
+	if (!busy) /* the legacy stream takes no batches */
+		return;
+	for (unsigned i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		CUmemcpyAttributes how = {.srcAccessOrder = orders[i].order};
+
+#define BATCH(what, dst, src, size)                                                                \
+	snprintf(name, sizeof(name), "batch " what ", %s", orders[i].name);                        \
+	ROW(name, "new", cuMemcpyBatchAsync_v2, dst, src, size, 1, &how, &first, 1, busy)
+		BATCH("H2D pageable 1 MiB", dev, page, mb);
+		BATCH("H2D pageable 4 B", dev, page, four);
+		BATCH("D2H pageable 1 MiB", page, dev, mb);
+		BATCH("D2H pageable 4 B", page, dev, four);
+		BATCH("H2H pageable 1 MiB", page, page2, mb);
+		BATCH("H2D pinned 1 MiB", dev, pin, mb);
+		BATCH("D2H pinned 1 MiB", pin, dev, mb);
 	}
 }
 
@@ -308,11 +330,12 @@ static void memory(void)
 
 	ROW("alloc 1 MiB", "known", cuMemAlloc_v2, &made, MB);
 	ROW("free 1 MiB", "known", cuMemFree_v2, made);
-	ROW("free of nothing", "new", cuMemFree_v2, 0);
+	ROW("free of nothing", "known", cuMemFree_v2, 0);
 	ROW("host alloc 1 MiB", "known", cuMemHostAlloc, &host, MB, 0);
 	ROW("host free 1 MiB", "known", cuMemFreeHost, host);
 	ROW("host register 1 MiB", "known", cuMemHostRegister_v2, pageable2, MB, 0);
-	ROW("async D2H registered, busy", "new", cuMemcpyDtoHAsync_v2, pageable2, device, MB, busy);
+	ROW("async D2H registered, busy", "known", cuMemcpyDtoHAsync_v2, pageable2, device, MB,
+	    busy);
 	ROW("host unregister 1 MiB", "known", cuMemHostUnregister, pageable2);
 	ROW("managed alloc 1 MiB", "known", cuMemAllocManaged, &made, MB, CU_MEM_ATTACH_GLOBAL);
 	ROW("managed free 1 MiB", "known", cuMemFree_v2, made);
@@ -326,8 +349,16 @@ static void memory(void)
 	MUST(cuMemAlloc_v2, &made, MB);
 	ROW("mark SYNC_MEMOPS", "new", cuPointerSetAttribute, &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
 	    made);
-	ROW("D2D of marked memory", "new", cuMemcpyDtoD_v2, made, device, MB);
-	ROW("memset of marked memory", "new", cuMemsetD8_v2, made, 0, MB);
+	ROW("D2D of marked memory", "known", cuMemcpyDtoD_v2, made, device, MB);
+	ROW("memset of marked memory", "known", cuMemsetD8_v2, made, 0, MB);
+	MUST(cuMemFree_v2, made);
+	/* With a copy of that memory still queued behind the kernel. */
+	MUST(cuMemAlloc_v2, &made, MB);
+	kernel_start();
+	MUST(cuMemcpyDtoD_v2, made, device, MB);
+	row_begin();
+	row_end("mark SYNC_MEMOPS, copy pending", "new",
+		cu.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, made));
 	MUST(cuMemFree_v2, made);
 }
 
@@ -338,12 +369,12 @@ static void arrays(void)
 
 	if (!cu.cuArrayCreate_v2)
 		return;
-	ROW("array create", "new", cuArrayCreate_v2, &array, &shape);
-	ROW("H2A pageable", "new", cuMemcpyHtoA_v2, array, 0, pageable, 65536);
-	ROW("A2H pageable", "new", cuMemcpyAtoH_v2, pageable, array, 0, 65536);
-	ROW("async A2H pageable, busy", "new", cuMemcpyAtoHAsync_v2, pageable, array, 0, 65536,
+	ROW("array create", "known", cuArrayCreate_v2, &array, &shape);
+	ROW("H2A pageable", "known", cuMemcpyHtoA_v2, array, 0, pageable, 65536);
+	ROW("A2H pageable", "known", cuMemcpyAtoH_v2, pageable, array, 0, 65536);
+	ROW("async A2H pageable, busy", "known", cuMemcpyAtoHAsync_v2, pageable, array, 0, 65536,
 	    busy);
-	ROW("array destroy", "new", cuArrayDestroy, array);
+	ROW("array destroy", "known", cuArrayDestroy, array);
 }
 
 static void code_and_graphs(void)
@@ -359,15 +390,18 @@ static void code_and_graphs(void)
 	CUgraphExec exec;
 
 	ROW("module load", "known", cuModuleLoadData, &module, kernel_text);
-	ROW("module get function", "new", cuModuleGetFunction, &func, module, "fake_spin_ns");
+	ROW("module get function", "known", cuModuleGetFunction, &func, module, "fake_spin_ns");
 	ROW("module unload", "known", cuModuleUnload, module);
-	ROW("library load", "new", cuLibraryLoadData, &library, kernel_text, NULL, NULL, 0, NULL,
+	ROW("library load", "known", cuLibraryLoadData, &library, kernel_text, NULL, NULL, 0, NULL,
 	    NULL, 0);
-	ROW("library get kernel", "new", cuLibraryGetKernel, &kernel, library, "fake_spin_ns");
-	ROW("kernel get function", "new", cuKernelGetFunction, &func, kernel);
+	ROW("library get kernel", "known", cuLibraryGetKernel, &kernel, library, "fake_spin_ns");
+	if (relation != 'B') /* then the launch is what loads it */
+		ROW("kernel get function", "new", cuKernelGetFunction, &func, kernel);
+	if (relation != 'B')
+		ROW("kernel get function again", "new", cuKernelGetFunction, &func, kernel);
 	ROW("launch of a library's kernel", "new", cuLaunchKernel, (CUfunction)kernel, 1, 1, 1, 1,
 	    1, 1, 0, other, params, NULL);
-	ROW("library unload", "new", cuLibraryUnload, library);
+	ROW("library unload", "known", cuLibraryUnload, library);
 	ROW("stream create", "known", cuStreamCreate, &made, 0);
 	ROW("stream destroy", "known", cuStreamDestroy_v2, made);
 	ROW("event create", "known", cuEventCreate, &event, 0);
@@ -380,7 +414,7 @@ static void code_and_graphs(void)
 	MUST(cuLaunchKernel, spin, 1, 1, 1, 1, 1, 1, 0, other, params, NULL);
 	MUST(cuStreamEndCapture, other, &graph);
 	ROW("graph instantiate", "known", cuGraphInstantiateWithFlags, &exec, graph, 0);
-	ROW("graph upload, other", "new", cuGraphUpload, exec, other);
+	ROW("graph upload, other", "known", cuGraphUpload, exec, other);
 	ROW("graph launch, other", "known", cuGraphLaunch, exec, other);
 	ROW("graph destroy", "known", cuGraphExecDestroy, exec);
 	MUST(cuGraphDestroy, graph);
@@ -447,6 +481,7 @@ int main(int argc, char **argv)
 		waits();
 		synchronous_copies();
 		asynchronous_copies();
+		batches();
 		memory();
 		arrays();
 		code_and_graphs();

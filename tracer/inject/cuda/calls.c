@@ -33,10 +33,7 @@ void cu_wait_end(struct cu_wait *call, CUresult status)
 
 	spool_leave();
 	call->ev.status = status;
-	if (cu_status_refused(status)) {
-		call->ev.cls = WL_call_class_none;
-		call->ev.rule = WL_rule_none;
-	}
+	CU_REFUSED(call, status);
 	spool_append(WL_EV_cuda_wait, call->f.begin, end, call->f.flags, &call->ev,
 		     sizeof(call->ev));
 	cu_frame_leave(&call->f);
@@ -264,10 +261,7 @@ void cu_setup_end(struct cu_setup *call, CUresult status)
 	if (recorded) {
 		cu_report_driver();
 		call->ev.status = status;
-		if (cu_status_refused(status)) {
-			call->ev.cls = WL_call_class_none;
-			call->ev.rule = WL_rule_none;
-		}
+		CU_REFUSED(call, status);
 		spool_append(WL_EV_cuda_setup, call->f.begin, end, call->f.flags, &call->ev,
 			     sizeof(call->ev));
 	}

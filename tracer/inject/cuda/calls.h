@@ -246,6 +246,16 @@ static inline void cu_frame_leave(struct cu_frame *f)
 	*f->errno_at = f->errno_job;
 }
 
+/* A call that was refused held nobody. */
+#define CU_REFUSED(call, status)                                                                   \
+	do {                                                                                       \
+		if (cu_status_refused(status)) {                                                   \
+			(call)->ev.cls = WL_call_class_none;                                       \
+			(call)->ev.rule = WL_rule_none;                                            \
+			(call)->f.flags &= ~(uint32_t)WL_FLAG_GUESSED;                             \
+		}                                                                                  \
+	} while (0)
+
 static inline uint32_t cu_api(const struct cu_frame *f)
 {
 	return wl_name_id(&cu_names[f->entry]);

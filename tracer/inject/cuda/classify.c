@@ -16,14 +16,12 @@ static bool is_host(uint8_t kind)
 
 static struct cu_verdict async_copy(uint8_t dst, uint8_t src, bool guessed)
 {
-	bool managed = dst == WL_mem_kind_managed || src == WL_mem_kind_managed;
-
 	if (is_host(dst) && is_host(src))
 		return VERDICT(async_host_to_host, waits, guessed);
 	if (dst == WL_mem_kind_pageable)
-		return VERDICT(async_to_pageable, waits, guessed || managed);
+		return VERDICT(async_to_pageable, waits, guessed);
 	if (src == WL_mem_kind_pageable)
-		return VERDICT(async_from_pageable, stages, guessed || managed);
+		return VERDICT(async_from_pageable, stages, guessed);
 	return VERDICT(none, device_only, guessed);
 }
 
@@ -83,7 +81,7 @@ struct cu_verdict cu_classify_give_back(enum cu_gives_back how, bool null, bool 
 	case CU_BACK_IPC:
 		return VERDICT(teardown, waits, true);
 	case CU_BACK_ARRAY:
-		return VERDICT(memory_free, waits, true);
+		return VERDICT(memory_free, waits, false);
 	case CU_BACK_NOTHING:
 	case CU_BACK_MAPPING:
 		break;

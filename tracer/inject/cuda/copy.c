@@ -31,7 +31,8 @@ static void judge(struct cu_copy *call)
 	struct cu_copy_facts facts = {.async = call->async};
 	struct cu_verdict verdict;
 
-	if (call->f.flags & WL_FLAG_CAPTURED)
+	/* No bytes: the driver returns at once (measured). */
+	if (call->f.flags & WL_FLAG_CAPTURED || !call->ev.bytes)
 		return;
 	facts.dst = side_kind(call->ev.dst, call->dst_as, call->async, &facts.sync_memops);
 	facts.src = side_kind(call->ev.src, call->src_as, call->async, &facts.sync_memops);
@@ -76,10 +77,7 @@ void cu_copy_end(struct cu_copy *call, CUresult status)
 		else
 			call->ev.stack = 0;
 	}
-	if (cu_status_refused(status)) {
-		call->ev.cls = WL_call_class_none;
-		call->ev.rule = WL_rule_none;
-	}
+	CU_REFUSED(call, status);
 	spool_append(WL_EV_cuda_copy, call->f.begin, end, call->f.flags, &call->ev,
 		     sizeof(call->ev));
 	cu_frame_leave(&call->f);
@@ -226,10 +224,7 @@ void cu_memset_end(struct cu_memset *call, CUresult status)
 
 	spool_leave();
 	call->ev.status = status;
-	if (cu_status_refused(status)) {
-		call->ev.cls = WL_call_class_none;
-		call->ev.rule = WL_rule_none;
-	}
+	CU_REFUSED(call, status);
 	spool_append(WL_EV_cuda_memset, call->f.begin, end, call->f.flags, &call->ev,
 		     sizeof(call->ev));
 	cu_frame_leave(&call->f);

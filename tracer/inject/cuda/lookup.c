@@ -83,6 +83,7 @@ static void contact(void)
 static struct unknown {
 	_Atomic uint32_t state; /* 0 empty, 1 text is there */
 	_Atomic uint32_t said;  /* spool_generation() of the recording that has it */
+	bool table;             /* an export table's id, not a name */
 	char text[UNKNOWN_TEXT];
 } unknown[UNKNOWN_MAX];
 static _Atomic uint32_t unknown_count;
@@ -121,11 +122,10 @@ static void say(struct unknown *one)
 	if (!wl_recording || !generation ||
 	    atomic_exchange_explicit(&one->said, generation, memory_order_relaxed) == generation)
 		return;
-	spool_attribute(one->text[0] == 'c' ? "cuda.unknown-entry" : "cuda.export-table",
-			one->text);
+	spool_attribute(one->table ? "cuda.export-table" : "cuda.unknown-entry", one->text);
 }
 
-static void count_text(const char *text)
+static void count_text(const char *text, bool table)
 {
 	uint32_t count = atomic_load_explicit(&unknown_count, memory_order_relaxed);
 	uint32_t at;
@@ -140,6 +140,7 @@ static void count_text(const char *text)
 	at = atomic_fetch_add_explicit(&unknown_count, 1, memory_order_relaxed);
 	if (at >= UNKNOWN_MAX)
 		return;
+	unknown[at].table = table;
 	memcpy(unknown[at].text, text, strnlen(text, UNKNOWN_TEXT - 1));
 	atomic_store_explicit(&unknown[at].state, 1, memory_order_release);
 	say(&unknown[at]);
@@ -187,7 +188,7 @@ static void *replacement(void *real, const char *name, bool per_thread)
 	if (id != CU_ID_MAX)
 		return cu_wrappers[id];
 	if (!is_known(name, real))
-		count_text(name);
+		count_text(name, false);
 	return real;
 }
 
@@ -239,7 +240,7 @@ void cu_export_table_given(const unsigned char *id)
 		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
 		 id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
 		 id[12], id[13], id[14], id[15]);
-	count_text(text);
+	count_text(text, true);
 	errno = saved;
 }
 

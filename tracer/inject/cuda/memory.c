@@ -151,10 +151,7 @@ void cu_mem_end(struct cu_mem *call, CUresult status)
 	if (call->f.recorded) {
 		spool_leave();
 		call->ev.status = status;
-		if (cu_status_refused(status)) {
-			call->ev.cls = WL_call_class_none;
-			call->ev.rule = WL_rule_none;
-		}
+		CU_REFUSED(call, status);
 		spool_append(WL_EV_cuda_mem, call->f.begin, end, call->f.flags, &call->ev,
 			     sizeof(call->ev));
 	}
