@@ -9,6 +9,7 @@ build=$WAYLAY_BUILD/tests
 . "$(dirname "$0")/preload.inc"
 here=$(cd "$(dirname "$0")" && pwd)
 unset WAYLAY_BUILD
+[ -z "$runtime" ] || { echo "the probe is built with a sanitizer and cannot be opened by Python" && exit 77; }
 fail() {
 	echo "FAIL: $*"
 	exit 1

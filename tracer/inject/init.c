@@ -43,7 +43,8 @@ struct process_page wl_process_page __attribute__((aligned(PAGE_BYTES)));
 _Static_assert(sizeof(struct process_page) == PAGE_BYTES, "one page");
 _Static_assert(offsetof(struct process_page, recording) == 0, "wl_recording is its first byte");
 
-extern bool wl_recording __attribute__((alias("wl_process_page")));
+/* By name and not as an alias in C, which AddressSanitizer takes for a variable of one byte. */
+__asm__(".globl wl_recording\n\t.hidden wl_recording\n\t.set wl_recording, wl_process_page");
 bool wl_recorded_once;
 struct wl_settings wl_settings;
 __thread struct wl_depth wl_depth __attribute__((tls_model("initial-exec")));
