@@ -5,6 +5,7 @@
 # a real driver. Needs nothing but the C library.
 set -eu
 build=$WAYLAY_BUILD/tests
+# shellcheck source=tests/traced/preload.inc
 . "$(dirname "$0")/preload.inc"
 fail() {
 	echo "FAIL: $*"

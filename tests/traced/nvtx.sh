@@ -5,6 +5,7 @@
 # for first sees every call and keeps its own handles.
 set -eu
 build=$WAYLAY_BUILD/tests
+# shellcheck source=tests/traced/preload.inc
 . "$(dirname "$0")/preload.inc"
 fake=$build/fakecuda
 [ -e "$fake/libcuda.so.1" ] || { echo "no simulated CUDA driver in this build" && exit 77; }

@@ -6,6 +6,7 @@
 # behind. No committed record may be missing, nobody may crash or complain.
 set -eu
 build=$WAYLAY_BUILD/tests
+# shellcheck source=tests/traced/preload.inc
 . "$(dirname "$0")/preload.inc"
 source=${WAYLAY_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 fake=$build/fakecuda

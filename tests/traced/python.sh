@@ -6,6 +6,7 @@
 # WAYLAY_TEST_PYTHONS: further interpreters; WAYLAY_TEST_TREES: random call trees for each.
 set -eu
 build=$WAYLAY_BUILD/tests
+# shellcheck source=tests/traced/preload.inc
 . "$(dirname "$0")/preload.inc"
 here=$(cd "$(dirname "$0")" && pwd)
 unset WAYLAY_BUILD

@@ -5,6 +5,7 @@
 # settings are one line and a job that runs on; a privileged program is left alone.
 set -eu
 build=$WAYLAY_BUILD/tests
+# shellcheck source=tests/traced/preload.inc
 . "$(dirname "$0")/preload.inc"
 lib=$WAYLAY_BUILD/libwaylay.so
 unset WAYLAY_BUILD
