@@ -26,6 +26,8 @@ static uint64_t bucket_limit(unsigned bucket)
 {
 	if (bucket < 8)
 		return bucket;
+	if (bucket / 8 - 1 == 60 && bucket % 8 == 7)
+		return UINT64_MAX; /* 2^64 */
 	return ((uint64_t)(8 + bucket % 8) + 1) << (bucket / 8 - 1);
 }
 

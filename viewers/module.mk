@@ -1,6 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+# The `waylay` command. All but its main is a library, so that tests use the same objects.
+VIEWERS_CFLAGS := $(call pkg_cflags,jansson) $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1) $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1)
+VIEWERS_LIBS := libviewers libexporters libspoolreader libsettings libevents
+VIEWERS_LDLIBS := $(call pkg_libs,jansson) $(call pkg_libs,zlib) $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) -ldl
+
+LIBS += libviewers
+libviewers_SRCS := $(filter-out viewers/main.c,$(wildcard viewers/*.c))
+libviewers_CFLAGS := $(VIEWERS_CFLAGS)
+
 PROGRAMS += waylay
-waylay_SRCS := $(wildcard viewers/*.c)
-waylay_CFLAGS := $(call pkg_cflags,jansson) $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1) $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1)
-waylay_LIBS := libexporters libspoolreader libsettings libevents
-waylay_LDLIBS := $(call pkg_libs,jansson) $(call pkg_libs,zlib) $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) -ldl
+waylay_SRCS := viewers/main.c
+waylay_LIBS := $(VIEWERS_LIBS)
+waylay_LDLIBS := $(VIEWERS_LDLIBS)
+
+MANPAGES += $(wildcard docs/man/*.1)
+
+ifeq ($(HAVE_CMOCKA),1)
+VIEWERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_analysis*.c tests/unit/test_gate*.c))
+UNIT_TESTS += $(VIEWERS_TESTS)
+$(foreach t,$(VIEWERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c) \
+	$(eval $(t)_CFLAGS := $(VIEWERS_CFLAGS) $(call pkg_cflags,cmocka)) \
+	$(eval $(t)_LIBS := $(VIEWERS_LIBS)) \
+	$(eval $(t)_LDLIBS := $(VIEWERS_LDLIBS) $(call pkg_libs,cmocka)))
+endif
