@@ -70,7 +70,7 @@ for path in "$source"/tests/cli/*.sh "$source"/tests/traced/*.sh "$source"/tests
 	esac
 	wanted "$name" "$@" && printf '%s\0' "$path"
 done >"$WAYLAY_TEST_WORK/list"
-xargs -0 -n 1 -P "${WAYLAY_TEST_JOBS:-$(nproc)}" sh "$source/tests/run.sh" --one <"$WAYLAY_TEST_WORK/list"
+xargs -0 -r -n 1 -P "${WAYLAY_TEST_JOBS:-$(nproc)}" sh "$source/tests/run.sh" --one <"$WAYLAY_TEST_WORK/list"
 
 touch "$WAYLAY_TEST_WORK/results"
 passed=$(grep -c '^0 ' "$WAYLAY_TEST_WORK/results")
