@@ -455,6 +455,9 @@ CUresult do_cuCtxSetLimit(CUlimit limit, size_t value)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit == CU_LIMIT_SHMEM_SIZE)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	rc = fc_capture_unsafe();
+	if (rc)
+		return rc;
 	/* The stacks of all threads are laid out anew, which the running work must not see. */
 	if (limit == CU_LIMIT_STACK_SIZE)
 		fc_ctx_drain(ctx);

@@ -303,6 +303,8 @@ static inline bool fc_kind_on_device(enum fc_kind kind)
 CUresult fc_pools_init(struct fc_device *dev);
 /* cuMemFree on memory from a pool: back to the pool at once. */
 void fc_pool_give(struct fc_range *range);
+/* NULL for memory of no pool. */
+CUmemoryPool fc_pool_handle(const struct fc_pool *pool);
 /* The memory goes for good: the end of its context. */
 void fc_pool_forget(struct fc_range *range);
 
@@ -394,6 +396,7 @@ struct fc_func {
 	struct fc_func *next;
 };
 struct fc_func *fc_func_get(CUfunction fn);
+struct fc_ctx *fc_func_ctx(const struct fc_func *fn);
 size_t fc_param_offset(const struct cpu_kernel *kernel, size_t index);
 int fc_occupancy(const struct fc_func *fn, unsigned threads, size_t shared_bytes);
 void fc_modules_forget(struct fc_ctx *ctx);

@@ -285,7 +285,7 @@ static CUresult launch(struct fc_stream *s, CUfunction fn, const struct launch *
 		       void **extra, bool cooperative)
 {
 	struct fc_func *f = fc_func_get(fn);
-	if (!f)
+	if (!f || fc_func_ctx(f) != s->ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!dims_ok(want, f))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -158,6 +158,11 @@ static CUresult func_find(struct fc_module *m, const char *name, struct fc_func 
 	return f && f->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+struct fc_ctx *fc_func_ctx(const struct fc_func *fn)
+{
+	return fn->module->ctx;
+}
+
 struct fc_func *fc_func_get(CUfunction fn)
 {
 	return fc_handle_get(FC_HANDLE(fn), FC_T_FUNC);

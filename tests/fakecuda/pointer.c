@@ -13,6 +13,9 @@ static CUresult attr_unknown(void *data, CUpointer_attribute attr, CUdeviceptr p
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		memset(data, 0, sizeof(uint64_t));
 		break;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -20,14 +23,13 @@ static CUresult attr_unknown(void *data, CUpointer_attribute attr, CUdeviceptr p
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*(unsigned *)data = 0;
-		break;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*(unsigned char *)data = 0;
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		*(unsigned *)data = 0;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)data = -2;
@@ -47,7 +49,7 @@ static CUresult attr_known(void *data, CUpointer_attribute attr, CUdeviceptr ptr
 	bool host = !fc_kind_on_device(r->kind);
 	switch (attr) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		*(CUcontext *)data = (CUcontext)(uintptr_t)r->ctx->handle;
+		*(CUcontext *)data = r->pool ? NULL : (CUcontext)(uintptr_t)r->ctx->handle;
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		*(unsigned *)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -61,19 +63,19 @@ static CUresult attr_known(void *data, CUpointer_attribute attr, CUdeviceptr ptr
 		*(void **)data = (void *)(uintptr_t)ptr;
 		break;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*(unsigned char *)data = r->sync_memops != 0;
+		*(unsigned *)data = r->sync_memops != 0;
 		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		*(unsigned long long *)data = r->id;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-		*(unsigned char *)data = r->kind == FC_MANAGED;
+		*(unsigned *)data = r->kind == FC_MANAGED;
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)data = r->dev->ordinal;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		*(unsigned char *)data = r->kind == FC_DEVICE && !r->pool && r->fd >= 0;
+		*(unsigned *)data = r->kind == FC_DEVICE && !r->pool && r->fd >= 0;
 		break;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 		*(CUdeviceptr *)data = r->base;
@@ -82,21 +84,33 @@ static CUresult attr_known(void *data, CUpointer_attribute attr, CUdeviceptr ptr
 		*(size_t *)data = r->bytes;
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
-		*(unsigned char *)data = 1;
+		*(unsigned *)data = 1;
 		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*(uint64_t *)data =
 			r->kind == FC_MAPPED ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*(unsigned char *)data = r->kind == FC_DEVICE || r->kind == FC_MAPPED;
+		*(unsigned *)data = (r->kind == FC_DEVICE && !r->pool) || r->kind == FC_MAPPED;
 		break;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		*(unsigned *)data = r->writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 						: CU_MEM_ACCESS_FLAGS_PROT_NONE;
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*(CUmemoryPool *)data = NULL;
+		*(CUmemoryPool *)data = fc_pool_handle(r->pool);
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)data = r->mapped ? r->mapped : r->bytes;
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*(CUdeviceptr *)data = r->base;
+		break;
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		*(unsigned long long *)data = r->id;
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		*(unsigned *)data = 0;
 		break;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;

@@ -58,6 +58,11 @@ static struct fc_pool *pool_get(CUmemoryPool handle)
 	return fc_handle_get(FC_HANDLE(handle), FC_T_POOL);
 }
 
+CUmemoryPool fc_pool_handle(const struct fc_pool *pool)
+{
+	return pool ? (CUmemoryPool)(uintptr_t)pool->handle : NULL;
+}
+
 /* With the lock held: gives blocks back until at most keep bytes are reserved. */
 static void pool_trim(struct fc_pool *pool, uint64_t keep)
 {

@@ -180,7 +180,10 @@ static void test_context_stack(void **state)
 	ok(cu.cuCtxPushCurrent_v2(ctx));
 	is(cu.cuEventRecord(e, NULL), CUDA_ERROR_INVALID_HANDLE);
 	ok(cu.cuCtxPopCurrent_v2(NULL));
-	launch_spin(NULL, 1); /* a function of the primary context, on this one's stream, runs */
+	uint64_t ns = 1;
+	void *params[] = {&ns};
+	is(cu.cuLaunchKernel(spin_ns, 1, 1, 1, 1, 1, 1, 0, s, params, NULL),
+	   CUDA_ERROR_INVALID_HANDLE); /* a function of another context */
 	ok(cu.cuCtxDestroy_v2(a));
 	ok(cu.cuCtxGetCurrent(&got));
 	assert_ptr_equal(got, ctx);

@@ -113,7 +113,6 @@ static struct attrs attrs_of(CUdeviceptr p)
 	};
 	struct attrs a;
 	memset(&a, 0x77, sizeof(a));
-	a.managed = a.sync = 0;
 	void *data[] = {&a.type,  &a.managed, &a.sync, &a.ordinal, &a.start,
 			&a.bytes, &a.context, &a.host, &a.device};
 	ok(cu.cuPointerGetAttributes(sizeof(which) / sizeof(*which), which, data, p));
@@ -401,6 +400,11 @@ static void test_pools(void **state)
 	ok(cu.cuMemAllocFromPoolAsync(&a, 5 * MB, own, s));
 	ok(cu.cuMemPoolGetAttribute(own, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
 	assert_true(used >= 5 * MB);
+	struct attrs of_pool = attrs_of(a);
+	assert_null(of_pool.context);
+	CUmemoryPool got;
+	ok(cu.cuPointerGetAttribute(&got, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a));
+	assert_ptr_equal(got, own);
 	/* Freed, but not yet: another allocation may not get the memory. */
 	gate_close(&gate, s);
 	ok(cu.cuMemFreeAsync(a, s));
