@@ -29,7 +29,7 @@ const char *coll_algorithm_name(enum coll_algorithm algorithm)
 int coll_algorithm_parse(const char *name, enum coll_algorithm *out)
 {
 	for (int i = 0; i < COLL_ALGORITHM_MAX; i++) {
-		if (strcasecmp(name, algorithm_names[i]))
+		if (strcasecmp(name, algorithm_names[i]) != 0)
 			continue;
 		*out = (enum coll_algorithm)i;
 		return 0;

@@ -37,7 +37,7 @@ const char *coll_op_name(enum coll_op op)
 int coll_type_parse(const char *name, enum coll_type *out)
 {
 	for (int i = 0; i < COLL_TYPE_MAX; i++) {
-		if (strcasecmp(name, types[i].name) && strcasecmp(name, types[i].other))
+		if (strcasecmp(name, types[i].name) != 0 && strcasecmp(name, types[i].other) != 0)
 			continue;
 		*out = (enum coll_type)i;
 		return 0;
@@ -48,7 +48,7 @@ int coll_type_parse(const char *name, enum coll_type *out)
 int coll_op_parse(const char *name, enum coll_op *out)
 {
 	for (int i = 0; i < COLL_OP_MAX; i++) {
-		if (strcasecmp(name, ops[i]))
+		if (strcasecmp(name, ops[i]) != 0)
 			continue;
 		*out = (enum coll_op)i;
 		return 0;
@@ -58,6 +58,17 @@ int coll_op_parse(const char *name, enum coll_op *out)
 
 #if defined(__x86_64__)
 #define HAVE_ISA_VARIANTS 1
+#include <cpuid.h>
+#endif
+
+#ifdef HAVE_ISA_VARIANTS
+/* Not every compiler's __builtin_cpu_supports() knows it. */
+static int have_f16c(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
 #endif
 
 static const reduce_table *pick_table(const char **isa)
@@ -65,11 +76,11 @@ static const reduce_table *pick_table(const char **isa)
 #ifdef HAVE_ISA_VARIANTS
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2")) {
+	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && have_f16c()) {
 		*isa = "avx512";
 		return &reduce_avx512;
 	}
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+	if (__builtin_cpu_supports("avx2") && have_f16c()) {
 		*isa = "avx2";
 		return &reduce_avx2;
 	}

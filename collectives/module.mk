@@ -7,7 +7,7 @@
 coll_fast := $(if $(filter release,$(VARIANT)),-O3)
 
 LIBS += libcoll libmrcache
-libmrcache_SRCS := collectives/mr_cache.c collectives/ordmap.c
+libmrcache_SRCS := collectives/mr_cache.c collectives/ordmap.c collectives/slab.c
 LIBS += libcollreduce
 libcollreduce_SRCS := collectives/reduce.c
 libcollreduce_CFLAGS := $(coll_fast) -ffp-contract=off
@@ -36,7 +36,7 @@ test_mrcache_LDLIBS := -lcmocka
 UNIT_TESTS += test_coll test_coll_dtype
 test_coll_SRCS := tests/unit/test_coll.c
 test_coll_LIBS := libcoll libcollreduce libmrcache
-test_coll_LDLIBS := -lcmocka -ldl
+test_coll_LDLIBS := -lcmocka -lm -ldl
 test_coll_dtype_SRCS := tests/unit/test_coll_dtype.c
 test_coll_dtype_LIBS := libcoll libcollreduce
 test_coll_dtype_LDLIBS := -lcmocka -lm -ldl

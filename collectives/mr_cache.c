@@ -19,6 +19,7 @@
 struct mr_cache {
 	struct mr_cache_config config;
 	pthread_mutex_t lock;
+	struct slab entries;
 	struct ordmap map;    /* by start */
 	struct mr_entry idle; /* head of the LRU list: next is the latest used, prev the oldest */
 	uint64_t generation;  /* of invalidations */
@@ -68,13 +69,19 @@ static void cache_drop(struct mr_cache *c, struct mr_entry *e, struct mr_entry *
 /* Without the lock: what `dereg` does may come back to the cache. */
 static void close_doomed(struct mr_cache *c, struct mr_entry *doomed)
 {
-	while (doomed) {
-		struct mr_entry *next = doomed->next;
+	struct mr_entry *e;
 
-		c->config.dereg(c->config.ctx, doomed->handle);
-		free(doomed);
-		doomed = next;
+	if (!doomed)
+		return;
+	for (e = doomed; e; e = e->next)
+		c->config.dereg(c->config.ctx, e->handle);
+	pthread_mutex_lock(&c->lock);
+	while (doomed) {
+		e = doomed;
+		doomed = e->next;
+		slab_put(&c->entries, e);
 	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* --- ranges --------------------------------------------------------------------------------- */
@@ -240,6 +247,7 @@ static int get_miss(struct mr_cache *c, struct mr_entry *e, int cacheable, uint6
 	pthread_mutex_lock(&c->lock);
 	if (rc) {
 		c->counters.failures++;
+		slab_put(&c->entries, e);
 	} else {
 		e->refs = 1;
 		if (cacheable)
@@ -278,22 +286,17 @@ int mr_cache_get(struct mr_cache *c, uint64_t addr, size_t bytes, uint32_t space
 		make_room(c, end - start, &doomed);
 	}
 	generation = c->generation;
+	e = slab_get(&c->entries);
 	pthread_mutex_unlock(&c->lock);
 	close_doomed(c, doomed);
 
-	e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
-	e->start = start;
-	e->end = end;
-	e->space = space;
+	*e = (struct mr_entry){.start = start, .end = end, .space = space};
 	rc = get_miss(c, e, cacheable, generation);
-	if (rc) {
-		free(e);
-		return rc;
-	}
-	*out = e;
-	return 0;
+	if (!rc)
+		*out = e;
+	return rc;
 }
 
 void mr_cache_put(struct mr_cache *c, struct mr_entry *e)
@@ -310,8 +313,8 @@ void mr_cache_put(struct mr_cache *c, struct mr_entry *e)
 	}
 	pthread_mutex_unlock(&c->lock);
 	if (last) {
-		c->config.dereg(c->config.ctx, e->handle);
-		free(e);
+		e->next = NULL;
+		close_doomed(c, e);
 	}
 }
 
@@ -363,6 +366,7 @@ struct mr_cache *mr_cache_new(const struct mr_cache_config *config)
 	c->config = *config;
 	pthread_mutex_init(&c->lock, NULL);
 	ordmap_init(&c->map);
+	slab_init(&c->entries, sizeof(struct mr_entry));
 	c->idle.prev = c->idle.next = &c->idle;
 	return c;
 }
@@ -373,6 +377,7 @@ void mr_cache_free(struct mr_cache *c)
 		return;
 	mr_cache_flush(c);
 	ordmap_free(&c->map);
+	slab_free(&c->entries);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

@@ -24,7 +24,7 @@
 
 struct mr_cache;
 
-/* One registration, held between mr_cache_get() and mr_cache_put(). */
+/* One registration, held between mr_cache_get() and mr_cache_put(). One cache line. */
 struct mr_entry {
 	uint64_t start, end; /* what is registered: [start, end) */
 	void *handle;        /* what `reg` gave */

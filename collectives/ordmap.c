@@ -3,11 +3,11 @@
 #include "collectives/ordmap.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define FANOUT     32
-#define HEIGHT_MAX 16 /* 16^16 keys even when every node is half full */
+#define FANOUT       32
+#define SLOTS_A_LINE 8
+#define HEIGHT_MAX   16 /* 16^16 keys even when every node is half full */
 
 /*
  * One kind of node for both levels. Leaf: keys[i] belongs to slots[i]. Inner node: slots[i] is a
@@ -29,29 +29,25 @@ struct path {
 
 void ordmap_init(struct ordmap *map)
 {
-	memset(map, 0, sizeof(*map));
-}
-
-static void node_free(struct ordmap_node *node, int height)
-{
-	for (int i = 0; height && i < node->count; i++)
-		node_free(node->slots[i], height - 1);
-	free(node);
+	*map = (struct ordmap){.root = NULL};
+	slab_init(&map->nodes, sizeof(struct ordmap_node));
 }
 
 void ordmap_free(struct ordmap *map)
 {
-	if (map->root)
-		node_free(map->root, map->height);
+	slab_free(&map->nodes);
 	ordmap_init(map);
 }
 
-static struct ordmap_node *node_new(void)
+static struct ordmap_node *node_new(struct ordmap *map)
 {
-	struct ordmap_node *node = calloc(1, sizeof(*node));
+	struct ordmap_node *node = slab_get(&map->nodes);
 
-	if (node)
-		memset(node->keys, 0xff, sizeof(node->keys));
+	if (!node)
+		return NULL;
+	memset(node->keys, 0xff, sizeof(node->keys));
+	node->prev = node->next = NULL;
+	node->count = 0;
 	return node;
 }
 
@@ -77,6 +73,10 @@ static struct ordmap_node *descend(const struct ordmap *map, uint64_t key, struc
 			path->slot[level] = slot;
 		}
 		node = node->slots[slot];
+		/* Which slot is wanted shows only after the keys were read; all of them are
+		 * fetched meanwhile. */
+		for (int i = 0; i < FANOUT; i += SLOTS_A_LINE)
+			__builtin_prefetch(&node->slots[i]);
 	}
 	return node;
 }
@@ -155,90 +155,86 @@ static uint64_t split(struct ordmap_node *node, struct ordmap_node *right, int i
 	return separator;
 }
 
-/* The nodes that an insertion may need, made beforehand so that running out of memory changes
- * nothing. */
-struct spare {
-	struct ordmap_node *node[HEIGHT_MAX + 2];
-	int count;
-};
-
-static int spare_fill(struct spare *spare, int need)
+/* Splits the full child at `slot` of a parent that has room. */
+static int split_child(struct ordmap *map, struct ordmap_node *parent, int slot, int inner)
 {
-	for (spare->count = 0; spare->count < need; spare->count++) {
-		spare->node[spare->count] = node_new();
-		if (!spare->node[spare->count]) {
-			while (spare->count)
-				free(spare->node[--spare->count]);
-			return -ENOMEM;
-		}
-	}
+	struct ordmap_node *right = node_new(map);
+	uint64_t separator;
+
+	if (!right)
+		return -ENOMEM;
+	separator = split(parent->slots[slot], right, inner);
+	put_at(parent, slot, separator, right, 1);
 	return 0;
 }
 
-/* Splits the leaf and every full node above it, then puts the key in. */
-static void insert_splitting(struct ordmap *map, struct path *path, struct ordmap_node *leaf,
-			     uint64_t key, void *value, struct spare *spare)
+/* A new root above the old one, which is full. */
+static int grow(struct ordmap *map)
 {
-	struct ordmap_node *right = spare->node[--spare->count];
-	uint64_t separator = split(leaf, right, 0);
-	struct ordmap_node *into = key < separator ? leaf : right;
-	int level = map->height - 1;
+	struct ordmap_node *root = node_new(map);
 
-	put_at(into, rank_of(into, key), key, value, 0);
-	for (; level >= 0; level--) {
-		struct ordmap_node *parent = path->node[level];
-		struct ordmap_node *new_right = right;
-		uint64_t new_key = separator;
-
-		if (parent->count < FANOUT) {
-			put_at(parent, path->slot[level], new_key, new_right, 1);
-			return;
-		}
-		right = spare->node[--spare->count];
-		separator = split(parent, right, 1);
-		into = new_key < separator ? parent : right;
-		put_at(into, rank_of(into, new_key), new_key, new_right, 1);
+	if (!root)
+		return -ENOMEM;
+	root->slots[0] = map->root;
+	root->count = 1;
+	if (split_child(map, root, 0, map->height > 0)) {
+		slab_put(&map->nodes, root);
+		return -ENOMEM;
 	}
-	into = spare->node[--spare->count]; /* the root was split: one level more */
-	into->slots[0] = map->root;
-	into->slots[1] = right;
-	into->keys[0] = separator;
-	into->count = 2;
-	map->root = into;
+	map->root = root;
 	map->height++;
+	return 0;
 }
 
+/* Keys that come in ascending order, as addresses often do, leave full leaves behind instead of
+ * half full ones. */
+static int append_leaf(struct ordmap *map, struct ordmap_node *parent, struct ordmap_node *leaf,
+		       uint64_t key, void *value)
+{
+	struct ordmap_node *right = node_new(map);
+
+	if (!right)
+		return -ENOMEM;
+	right->prev = leaf;
+	leaf->next = right;
+	put_at(right, 0, key, value, 0);
+	put_at(parent, parent->count - 1, key, right, 1);
+	map->count++;
+	return 0;
+}
+
+/*
+ * Full nodes are split on the way down, so that there is always room for a separator in the
+ * parent. A split by itself changes nothing of what the map holds: running out of memory half way
+ * does no harm.
+ */
 int ordmap_insert(struct ordmap *map, uint64_t key, void *value)
 {
-	struct ordmap_node *leaf;
-	struct path path;
-	struct spare spare;
-	int at, need = 0;
+	struct ordmap_node *node;
+	int at;
 
-	if (!map->root) {
-		map->root = node_new();
-		if (!map->root)
-			return -ENOMEM;
-	}
-	leaf = descend(map, key, &path);
-	at = rank_of(leaf, key);
-	if (at && leaf->keys[at - 1] == key)
-		return -EEXIST;
-	if (leaf->count < FANOUT) {
-		put_at(leaf, at, key, value, 0);
-		map->count++;
-		return 0;
-	}
-	for (int level = map->height; level >= 0; level--) {
-		need++;
-		if (level && path.node[level - 1]->count < FANOUT)
-			break;
-		if (!level)
-			need++; /* the new root */
-	}
-	if (spare_fill(&spare, need))
+	if (!map->root && !(map->root = node_new(map)))
 		return -ENOMEM;
-	insert_splitting(map, &path, leaf, key, value, &spare);
+	if (map->root->count == FANOUT && grow(map))
+		return -ENOMEM;
+	node = map->root;
+	for (int level = map->height; level > 0; level--) {
+		int slot = rank_of(node, key);
+		struct ordmap_node *child = node->slots[slot];
+
+		if (child->count == FANOUT) {
+			if (level == 1 && !child->next && key > child->keys[FANOUT - 1])
+				return append_leaf(map, node, child, key, value);
+			if (split_child(map, node, slot, level > 1))
+				return -ENOMEM;
+			child = node->slots[rank_of(node, key)];
+		}
+		node = child;
+	}
+	at = rank_of(node, key);
+	if (at && node->keys[at - 1] == key)
+		return -EEXIST;
+	put_at(node, at, key, value, 0);
 	map->count++;
 	return 0;
 }
@@ -267,23 +263,22 @@ static void drop_leaf(struct ordmap *map, struct path *path, struct ordmap_node 
 		leaf->prev->next = leaf->next;
 	if (leaf->next)
 		leaf->next->prev = leaf->prev;
-	free(leaf);
+	slab_put(&map->nodes, leaf);
 	for (int level = map->height - 1; level >= 0; level--) {
 		drop_child(path->node[level], path->slot[level]);
 		if (path->node[level]->count)
 			break;
-		free(path->node[level]);
-		if (!level)
-			map->root = NULL;
+		slab_put(&map->nodes, path->node[level]);
 	}
-	if (!map->height || !map->root) {
-		ordmap_init(map);
+	if (!map->count) {
+		map->root = NULL;
+		map->height = 0;
 		return;
 	}
 	while (map->height && map->root->count == 1) {
 		struct ordmap_node *only = map->root->slots[0];
 
-		free(map->root);
+		slab_put(&map->nodes, map->root);
 		map->root = only;
 		map->height--;
 	}
@@ -292,7 +287,7 @@ static void drop_leaf(struct ordmap *map, struct path *path, struct ordmap_node 
 void *ordmap_remove(struct ordmap *map, uint64_t key)
 {
 	struct ordmap_node *leaf;
-	struct path path;
+	struct path path = {.node = {NULL}};
 	void *value;
 	int at;
 

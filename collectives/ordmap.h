@@ -11,12 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/slab.h"
+
 struct ordmap_node;
 
 struct ordmap {
 	struct ordmap_node *root; /* NULL while empty */
 	int height;               /* inner levels above the leaves */
 	size_t count;
+	struct slab nodes;
 };
 
 void ordmap_init(struct ordmap *map);

@@ -52,7 +52,7 @@ static struct tp_loop *loop(struct transport *tp)
 
 struct loop_hub *loop_hub_new(int size)
 {
-	struct loop_hub *hub = calloc(1, sizeof(*hub) + (size_t)size * sizeof(hub->ranks[0]));
+	struct loop_hub *hub = calloc(1, sizeof(*hub) + (size_t)size * sizeof(struct tp_loop *));
 
 	if (!hub)
 		return NULL;

@@ -91,7 +91,7 @@ static void test_launchers(void **state)
 	assert_int_equal(launch_from_environment(&l, 0, error), -ENOENT);
 
 	set("RANK=3", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=h0",
-	    "MASTER_PORT=1234", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", NULL);
+	    "MASTER_PORT=1234", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", (char *)NULL);
 	assert_int_equal(launch_from_environment(&l, 0, error), 0);
 	assert_string_equal(l.source, "torchrun");
 	assert_int_equal(l.rank, 3);
@@ -106,7 +106,7 @@ static void test_launchers(void **state)
 	assert_int_equal(l.port, 1235);
 
 	set("OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
-	    "PMIX_NAMESPACE=job7", NULL);
+	    "PMIX_NAMESPACE=job7", (char *)NULL);
 	assert_int_equal(launch_from_environment(&l, 0, error), 0);
 	assert_string_equal(l.source, "Open MPI");
 	assert_string_equal(l.host, "127.0.0.1");
@@ -118,12 +118,12 @@ static void test_launchers(void **state)
 	assert_int_equal(launch_from_environment(&l, 0, error), -EINVAL);
 	assert_non_null(strstr(error, "MASTER_ADDR"));
 
-	set("PMI_RANK=0", "PMI_SIZE=2", "MPI_LOCALNRANKS=2", NULL);
+	set("PMI_RANK=0", "PMI_SIZE=2", "MPI_LOCALNRANKS=2", (char *)NULL);
 	assert_int_equal(launch_from_environment(&l, 0, error), 0);
 	assert_string_equal(l.source, "PMI");
 
 	set("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_JOB_ID=99",
-	    "SLURM_STEP_NODELIST=node[07-09,12],other", NULL);
+	    "SLURM_STEP_NODELIST=node[07-09,12],other", (char *)NULL);
 	assert_int_equal(launch_from_environment(&l, 0, error), 0);
 	assert_string_equal(l.source, "Slurm");
 	assert_string_equal(l.host, "node07");
@@ -131,7 +131,7 @@ static void test_launchers(void **state)
 	assert_int_equal(launch_from_environment(&l, 0, error), 0);
 	assert_string_equal(l.host, "alpha");
 
-	set("RANK=2", "WORLD_SIZE=2", "MASTER_ADDR=h", NULL);
+	set("RANK=2", "WORLD_SIZE=2", "MASTER_ADDR=h", (char *)NULL);
 	assert_int_equal(launch_from_environment(&l, 0, error), -EINVAL);
 	assert_non_null(strstr(error, "RANK=2"));
 	setenv("RANK", "1x", 1);
