@@ -209,35 +209,38 @@ static int open_static(struct sampler *s)
 }
 
 /*
- * How many thread blocks share a sample: as many as the batch leaves, but each with enough items to be worth two barriers
- * among them, and enough of them that none has more candidates than fit.
+ * How many thread blocks share a sample, and their threads. Measured on an H200: up to some 16 Ki items the barriers among
+ * blocks cost more than a second block gains; above, more blocks help a sample by itself down to 4 Ki items each. With a batch
+ * of large samples two smaller blocks a multiprocessor do better: while some wait for memory, others compute, as long as
+ * several samples are under way at once.
  */
-static unsigned choose_blocks(const struct sampler *s)
+static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigned *threads_ret)
 {
 	const struct sampler_args *a = &s->args;
-	unsigned sms = (unsigned)s->cuda->sm_count, blocks, least = 1, want;
+	unsigned sms = (unsigned)s->cuda->sm_count, threads = SAMPLER_FUSED_THREADS, blocks = 1,
+		 least = 1;
 	double candidates = 0;
 
+	if (s->cuda->cooperative && a->n > 16384) {
+		blocks = a->n / 4096 < sms / a->batch ? a->n / 4096 : sms / a->batch;
+		if (a->batch > 1 && a->n >= 1u << 18) {
+			threads = 512;
+			blocks = a->n / 65536 < sms / 2 ? a->n / 65536 : sms / 2;
+		}
+		/* Enough that none has more candidates than fit: window x deviation on both sides of both thresholds. */
+		for (double k = a->k < a->n ? a->k : a->n;
+		     candidates * candidates < k * 8 * a->window * a->window;)
+			candidates += 64;
+		while (least < sms && candidates / least > SAMPLER_CANDIDATES / 2.0)
+			least++;
+		blocks = blocks < least ? least : blocks;
+	}
 	if (s->config.blocks)
-		return s->config.blocks < sms ? s->config.blocks : sms;
-	if (!s->cuda->cooperative)
-		return 1;
-	/* Candidates of both classes: window x standard deviation on both sides, at most sqrt(k / 2) each for a balanced draw. */
-	for (double k = a->k < a->n ? a->k : a->n;
-	     candidates * candidates < k * 8 * a->window * a->window;)
-		candidates += 64;
-	while (least < sms && candidates / least > SAMPLER_CANDIDATES / 2.0)
-		least++;
-	want = a->n / 16384;
-	blocks = sms / a->batch;
-	if (a->n >=
-	    4u << 20) /* so large that the barriers do not matter: the whole device on one sample after another */
-		blocks = sms;
-	if (blocks > want)
-		blocks = want;
-	if (blocks < least)
-		blocks = least;
-	return blocks ? blocks : 1;
+		blocks = s->config.blocks < sms ? s->config.blocks : sms;
+	while (threads > 256 && (uint64_t)blocks * threads * 8 > a->n)
+		threads /= 2;
+	*blocks_ret = blocks;
+	*threads_ret = s->config.threads ? s->config.threads : threads;
 }
 
 static int open_fused(struct sampler *s)
@@ -249,12 +252,7 @@ static int open_fused(struct sampler *s)
 	int err = 0;
 
 	a->window = s->config.window < 0 ? 0 : s->config.window > 0 ? s->config.window : 5.0f;
-	blocks = choose_blocks(s);
-	if (s->config.threads)
-		threads = s->config.threads;
-	else
-		while (threads > 256 && (uint64_t)blocks * threads * 8 > a->n)
-			threads /= 2;
+	choose_blocks(s, &blocks, &threads);
 	warps = threads / 32;
 	a->group_blocks = blocks;
 	a->warp_items = (unsigned)(((uint64_t)a->n + (uint64_t)blocks * warps - 1) /
@@ -381,7 +379,10 @@ static int ask_count(struct sampler *s, struct sampler_args *a, unsigned which)
 			       s->cuda->api.download_async(s->count, (uintptr_t)a->list_count,
 							   sizeof(*s->count), s->cuda->stream),
 			       "reading a class count back");
-	err = err ? err : cuda_wait(s->cuda);
+	/* Called here rather than through cuda_wait(), so that a trace blames this line. */
+	err = err ? err
+		  : cuda_check(s->cuda, s->cuda->api.stream_synchronize(s->cuda->stream),
+			       "waiting for a class count");
 	a->list_n[which] = err ? 0 : (unsigned)*s->count;
 	return err;
 }
