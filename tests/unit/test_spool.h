@@ -23,6 +23,13 @@
 
 #include <cmocka.h>
 
+/* A sanitizer's build does the same, less often. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#else
+#define TEST_SANITIZED 0
+#endif
+
 /* --- a directory for the test --- */
 
 #define TEST_PATH 700 /* longest path of a spool in it */

@@ -12,7 +12,14 @@
 
 /* --- appending --- */
 
-static struct spool_chunk *chunk_another(struct spool_writer *w)
+/* Names and facts have a share of the file; what records cannot be read without may go beyond it. */
+static bool kind_bounded(enum spool_meta_kind kind)
+{
+	return kind != SPOOL_META_CLOCK && kind != SPOOL_META_THREAD &&
+	       kind != SPOOL_META_THREAD_END;
+}
+
+static struct spool_chunk *chunk_another(struct spool_writer *w, enum spool_meta_kind kind)
 {
 	uint32_t spare = atomic_exchange(&w->meta_spare, 0);
 	enum trace_drop why;
@@ -20,7 +27,7 @@ static struct spool_chunk *chunk_another(struct spool_writer *w)
 
 	if (spare)
 		return spool_chunk_at(w, spare - 1);
-	if (atomic_fetch_add(&w->meta_chunks, 1) >= w->meta_max) {
+	if (atomic_fetch_add(&w->meta_chunks, 1) >= w->meta_max && kind_bounded(kind)) {
 		atomic_fetch_sub(&w->meta_chunks, 1);
 		return NULL;
 	}
@@ -31,14 +38,14 @@ static struct spool_chunk *chunk_another(struct spool_writer *w)
 }
 
 /* Moves on from the chunk `current` (number + 1; 0 at the start). False: no room. */
-static bool chunk_move_on(struct spool_writer *w, uint32_t current)
+static bool chunk_move_on(struct spool_writer *w, uint32_t current, enum spool_meta_kind kind)
 {
 	uint64_t position = atomic_load(&w->meta_position);
 	struct spool_chunk *chunk;
 
 	if (position >> 32 != current)
 		return true;
-	chunk = chunk_another(w);
+	chunk = chunk_another(w, kind);
 	if (!chunk)
 		return false;
 	while (position >> 32 == current)
@@ -96,7 +103,7 @@ static _Atomic uint32_t *entry_claim(struct spool_writer *w, uint32_t head)
 				return at;
 			}
 		}
-		if (!chunk_move_on(w, current))
+		if (!chunk_move_on(w, current, SPOOL_META_KIND(head)))
 			return NULL;
 	}
 }
@@ -121,8 +128,10 @@ uint32_t spool_meta_append(struct spool_writer *w, enum spool_meta_kind kind, co
 	if (!at) {
 		struct spool_thread *self = spool_self;
 
-		spool_drop(w, self && self->generation == w->generation ? self : NULL,
-			   TRACE_DROP_INTERN, 1);
+		/* A clock snapshot missed is no name lost. */
+		if (kind != SPOOL_META_CLOCK)
+			spool_drop(w, self && self->generation == w->generation ? self : NULL,
+				   TRACE_DROP_INTERN, 1);
 		return 0;
 	}
 	to = (uint8_t *)(at + 1);
