@@ -493,6 +493,17 @@ void analysis_free(struct analysis *analysis)
 	free(owned);
 }
 
+uint64_t unreturned_ns(const struct model_process *process, const struct trace_inflight *call)
+{
+	const struct trace_info *info = &process->info;
+	int64_t seen = info->end_ns;
+
+	/* Clocks are noted also while nothing is recorded. */
+	if (info->clock_count && info->clocks[info->clock_count - 1].monotonic_ns > seen)
+		seen = info->clocks[info->clock_count - 1].monotonic_ns;
+	return seen > call->since_ns ? (uint64_t)(seen - call->since_ns) : 0;
+}
+
 const struct range_stat *analysis_range(const struct analysis *analysis, const char *name)
 {
 	for (unsigned i = 0; i < analysis->range_count; i++)

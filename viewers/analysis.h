@@ -143,6 +143,8 @@ int analysis_run(struct model *model, const struct analysis_options *options,
 void analysis_free(struct analysis *analysis);
 /* A fact recorded by the process, NULL if there is none of that name. */
 const char *process_attribute(const struct model_process *process, const char *key);
+/* How long a call that never returned was seen to last, at least. */
+uint64_t unreturned_ns(const struct model_process *process, const struct trace_inflight *call);
 /* By name, NULL if there is no such range. */
 const struct range_stat *analysis_range(const struct analysis *analysis, const char *name);
 

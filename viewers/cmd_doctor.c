@@ -43,7 +43,9 @@ static void driver(void)
 {
 	int (*version)(int *) = NULL, (*init)(unsigned) = NULL, (*count)(int *) = NULL;
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	int number = 0, devices = 0, status;
+	int (*device)(int *, int) = NULL, (*name_of)(char *, int, int) = NULL;
+	int number = 0, devices = 0, first = 0, status;
+	char name[128] = "", text[128];
 
 	if (!cuda) {
 		line("CUDA driver", false,
@@ -60,9 +62,14 @@ static void driver(void)
 	status = init(0);
 	if (status == 0)
 		status = count(&devices);
-	line("CUDA driver", status == 0 && devices > 0, "%d.%d%s, %d device%s%s", number / 1000,
-	     number % 1000 / 10, dlsym(cuda, "fakecuda_version") ? " (simulated)" : "", devices,
-	     devices == 1 ? "" : "s", status == 0 ? "" : ", cannot be initialized");
+	*(void **)&device = dlsym(cuda, "cuDeviceGet");
+	*(void **)&name_of = dlsym(cuda, "cuDeviceGetName");
+	if (status == 0 && devices > 0 && device && name_of && device(&first, 0) == 0)
+		(void)name_of(name, sizeof(name), first);
+	line("CUDA driver", status == 0 && devices > 0, "%d.%d, %d device%s%s%s%s", number / 1000,
+	     number % 1000 / 10, devices, devices == 1 ? "" : "s", *name ? ": " : "",
+	     words_clean(name, text, sizeof(text)),
+	     status == 0 ? "" : ", cannot be initialized (does this user have the devices?)");
 }
 
 static void fabric(void)

@@ -65,8 +65,11 @@ static int take_setting(void *user, int key, const char *arg, char *err, size_t 
 
 	if (!arg)
 		arg = wl_setting_flag_value(row);
-	if (wl_setting_parse(NULL, row, arg, err, err_size) != 0)
+	if (wl_setting_parse(NULL, row, arg, err, err_size) != 0) {
+		(void)snprintf(err, err_size, "'%.80s' is not understood; accepted: %s", arg,
+			       wl_setting_accepts(row));
 		return -EINVAL;
+	}
 	if (setenv(row->variable, arg, 1) != 0) {
 		(void)snprintf(err, err_size, "%s", strerror(errno));
 		return -EINVAL;
@@ -270,8 +273,9 @@ static int conclude(struct run_arguments *arguments)
 
 	if (!model) {
 		if (!broken && !arguments->quiet)
-			say("nothing was recorded: the job used neither CUDA nor libfabric, or "
-			    "did not load libwaylay.so ('waylay doctor' says more)");
+			say("nothing was recorded: the job used neither CUDA nor libfabric, could "
+			    "not record (then it says why above) or did not load libwaylay.so; "
+			    "'waylay doctor' says what can be traced");
 		return judge(&arguments->gate, NULL, NULL);
 	}
 	if (analysis_run(model, &how, &analysis, err, sizeof(err)) != 0)

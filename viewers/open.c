@@ -53,10 +53,13 @@ struct model *input_open(const struct input *input)
 	struct model *model = NULL;
 	char err[1024] = "";
 
-	if (model_open(input->path_count ? input->paths : &fallback,
-		       input->path_count ? input->path_count : 1, &options, &model, err,
-		       sizeof(err)) != 0) {
-		say("%s", err);
+	int error = model_open(input->path_count ? input->paths : &fallback,
+			       input->path_count ? input->path_count : 1, &options, &model, err,
+			       sizeof(err));
+
+	if (error) {
+		say("%s%s", err,
+		    error == -EINVAL ? "; give what `waylay run` or libwaylay.so recorded" : "");
 		return NULL;
 	}
 	for (unsigned i = 0; i < model_note_count(model); i++)

@@ -345,7 +345,6 @@ static void hanging(FILE *out, struct model *model)
 
 		for (unsigned i = 0; i < count; i++) {
 			char since[24], place[1024] = "", shown[1024], api[128];
-			int64_t held = process->info.end_ns - calls[i].since_ns;
 
 			(void)model_frame_text(model_site(model, p, calls[i].stack), place,
 					       sizeof(place));
@@ -355,7 +354,7 @@ static void hanging(FILE *out, struct model *model)
 			(void)fprintf(out, "  pid %lld: %s for at least %s  %s\n",
 				      (long long)process->info.pid,
 				      words_clean(calls[i].api, api, sizeof(api)),
-				      words_ns(held > 0 ? (uint64_t)held : 0, since),
+				      words_ns(unreturned_ns(process, &calls[i]), since),
 				      words_clean(place, shown, sizeof(shown)));
 		}
 	}

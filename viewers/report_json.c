@@ -254,7 +254,6 @@ static json_t *unreturned_json(struct model *model)
 		unsigned count = model_inflight(model, p, calls, 256);
 
 		for (unsigned i = 0; i < count; i++) {
-			int64_t held = process->info.end_ns - calls[i].since_ns;
 			json_t *object = json_object();
 
 			*place = '\0';
@@ -264,7 +263,8 @@ static json_t *unreturned_json(struct model *model)
 			json_object_set_new(object, "rank", json_integer(process->info.rank));
 			json_object_set_new(object, "call", text(calls[i].api));
 			json_object_set_new(object, "place", text(place));
-			json_object_set_new(object, "held_ns", json_integer(held > 0 ? held : 0));
+			json_object_set_new(object, "held_ns",
+					    number(unreturned_ns(process, &calls[i])));
 			json_array_append_new(array, object);
 		}
 	}
