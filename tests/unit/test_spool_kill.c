@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Spool: SIGKILL at any moment. Four threads say in shared memory what they have recorded; after the
+ * kill, every such record is in the file, whole and in order, and so is the call each thread was in.
+ *
+ * WAYLAY_TEST_KILLS: how many kills (100); WAYLAY_TEST_SEED: where the random moments begin.
+ */
+#include "tests/unit/test_spool.h"
+#include "tracer/spool/writer.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#define THREADS    4
+#define TEXTS      5003
+#define EVENTS_MAX 300007 /* of all threads together, before a kill */
+
+enum mode { MODE_PLAIN, MODE_FLIGHT, MODE_CAP, MODE_NAMES, MODE_FORKS, MODE_MAX };
+
+static struct shared {
+	struct {
+		_Alignas(64) _Atomic uint64_t recorded; /* events acknowledged */
+		_Atomic uint64_t lost;                  /* events refused */
+		_Atomic uint64_t entered, leaving;      /* calls entered, and about to be left */
+	} thread[THREADS];
+} * shared;
+
+static enum mode mode;
+
+static uint32_t text_of(uint64_t n)
+{
+	char text[40];
+	int length = snprintf(text, sizeof(text), "text %u", (unsigned)(n % TEXTS));
+
+	return spool_intern_string(text, (size_t)length);
+}
+
+static void *writer(void *arg)
+{
+	uintptr_t who = (uintptr_t)arg;
+	uint32_t api = spool_intern_string("cuWait", 6);
+
+	for (uint64_t n = 0;; n++) {
+		uint64_t begin = spool_now();
+		bool done;
+
+		spool_enter(WL_EV_cuda_wait, api, begin, (uint32_t)n, who);
+		atomic_store(&shared->thread[who].entered, n + 1);
+		if (mode == MODE_NAMES)
+			done = SPOOL_EMIT(nvtx_start, begin, begin, (uint32_t)who, .id = n,
+					  .payload = test_mark(who, n), .text = text_of(n));
+		else
+			done = test_emit(who, n);
+		if (done)
+			atomic_fetch_add(&shared->thread[who].recorded, 1);
+		else
+			atomic_fetch_add(&shared->thread[who].lost, 1);
+		atomic_store(&shared->thread[who].leaving, n + 1);
+		spool_leave();
+	}
+	return NULL;
+}
+
+/* Children that record a little, in spools of their own. */
+static void forks(void)
+{
+	for (;;) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			for (uint64_t n = 0; n < 11; n++)
+				test_emit(99, n);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
+static void victim(void)
+{
+	struct spool_settings s = test_settings();
+	pthread_t threads[THREADS];
+
+	s.max_bytes = mode == MODE_FLIGHT || mode == MODE_CAP ? 2u << 20 : 256u << 20;
+	s.flight_recorder = mode == MODE_FLIGHT;
+	child_open(&s);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		child_check(pthread_create(&threads[i], NULL, writer, (void *)i) == 0);
+	if (mode == MODE_FORKS)
+		forks();
+	for (;;) {
+		spool_housekeep();
+		sched_yield();
+	}
+}
+
+/* --- the check --- */
+
+static void thread_check(struct trace_reader *reader, unsigned who, uint64_t seen, uint64_t next)
+{
+	uint64_t recorded = atomic_load(&shared->thread[who].recorded);
+
+	/* One more may be there that was not acknowledged any more. */
+	if (mode == MODE_FLIGHT) {
+		/* All of a thread's may have been written over while it waited for its next chunk; else
+		 * the newest are there. */
+		if (seen && next < recorded)
+			fail_msg("thread %u: %llu acknowledged, the newest is %llu", who,
+				 (unsigned long long)recorded, (unsigned long long)next);
+	} else if (seen < recorded || seen > recorded + 1) {
+		fail_msg("thread %u: %llu acknowledged, %llu there (%s)", who,
+			 (unsigned long long)recorded, (unsigned long long)seen,
+			 reader->info.damage);
+	}
+}
+
+static void event_check(struct trace_reader *reader, const struct trace_event *e, uint64_t *who,
+			uint64_t *n)
+{
+	char text[40];
+
+	if (mode != MODE_NAMES) {
+		assert_true(test_event(e, who, n));
+		return;
+	}
+	*who = e->flags;
+	*n = e->args[WL_ARG(nvtx_start, id)];
+	assert_int_equal(e->args[WL_ARG(nvtx_start, payload)], test_mark(*who, *n));
+	snprintf(text, sizeof(text), "text %u", (unsigned)(*n % TEXTS));
+	assert_string_equal(
+		reader->ops->string(reader, (uint32_t)e->args[WL_ARG(nvtx_start, text)]), text);
+}
+
+static void inflight_check(struct trace_reader *reader, const int thread_of[THREADS])
+{
+	struct trace_inflight in[THREADS + 1];
+	unsigned count = reader->ops->inflight(reader, in, THREADS + 1);
+
+	assert_true(count <= THREADS);
+	for (unsigned who = 0; who < THREADS; who++) {
+		uint64_t entered = atomic_load(&shared->thread[who].entered);
+		bool inside = entered > atomic_load(&shared->thread[who].leaving), found = false;
+
+		for (unsigned i = 0; i < count; i++)
+			found |= (int)in[i].thread == thread_of[who] &&
+				 in[i].stack == (uint32_t)(entered - 1) &&
+				 strcmp(in[i].api, "cuWait") == 0;
+		/* A thread is known by its first record. */
+		if (inside && thread_of[who] >= 0 && !found)
+			fail_msg("thread %u was in call %llu, and that is not said", who,
+				 (unsigned long long)entered);
+	}
+}
+
+static void recording_check(const char *path)
+{
+	struct trace_reader *reader = test_open(path);
+	uint64_t next[THREADS] = {0}, seen[THREADS] = {0}, lost = 0, recorded = 0, there = 0;
+	uint64_t who = 0, n = 0;
+	int thread_of[THREADS] = {-1, -1, -1, -1}, error;
+	struct trace_cursor *c;
+	struct trace_event e;
+
+	assert_string_equal(reader->info.damage, "");
+	assert_false(reader->info.ended);
+	c = reader->ops->cursor_open(reader, -1, &error);
+	while (reader->ops->cursor_next(c, &e) == 1) {
+		event_check(reader, &e, &who, &n);
+		assert_true(who < THREADS);
+		if (mode == MODE_FLIGHT)
+			assert_true(!seen[who] || n > next[who] - 1);
+		else if (mode != MODE_CAP)
+			assert_int_equal(n, next[who]);
+		next[who] = n + 1;
+		seen[who]++;
+		thread_of[who] = (int)e.thread;
+	}
+	reader->ops->cursor_close(c);
+	for (unsigned i = 0; i < THREADS; i++) {
+		thread_check(reader, i, seen[i], next[i]);
+		lost += atomic_load(&shared->thread[i].lost);
+		recorded += atomic_load(&shared->thread[i].recorded);
+		there += seen[i];
+	}
+	if (mode == MODE_FLIGHT) {
+		/* A thread killed while it took a chunk over may not have counted what was in it. */
+		uint64_t accounted = there + reader->info.drops[TRACE_DROP_OVERWRITTEN];
+
+		assert_true(accounted <= recorded + THREADS);
+		assert_true(accounted + THREADS * (16384 / 40) >= recorded);
+	} else {
+		assert_true(test_drops(reader->info.drops) >= lost);
+		assert_true(test_drops(reader->info.drops) <= lost + THREADS);
+	}
+	inflight_check(reader, thread_of);
+	reader->ops->close(reader);
+}
+
+/* Children's spools: whole as far as they got. */
+static void children_check(char paths[][TEST_PATH], unsigned count, const char *own)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct trace_reader *reader;
+		char err[400];
+		int rc;
+
+		if (strcmp(paths[i], own) == 0)
+			continue;
+		rc = spool_reader_open(paths[i], &reader, err, sizeof(err));
+		if (rc == -ENODATA)
+			continue; /* killed while it was being made */
+		assert_int_equal(rc, 0);
+		assert_true(test_count(reader, -1, -1, 0) <= 11);
+		reader->ops->close(reader);
+	}
+}
+
+/* --- the kill --- */
+
+static uint64_t random_state;
+
+static uint64_t random_next(void)
+{
+	random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+	return random_state >> 33;
+}
+
+static uint64_t progress(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		sum += atomic_load(&shared->thread[i].entered);
+	return sum;
+}
+
+/* The moment: after so many events, early ones as likely as late ones, and a little more. */
+static void moment_wait(pid_t pid)
+{
+	uint64_t events = random_next() % EVENTS_MAX >> random_next() % 18;
+	uint64_t spins = random_next() % 5000;
+	int status;
+
+	while (progress() < events)
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			fail_msg("the victim ended by itself: %x", status);
+	for (volatile uint64_t i = 0; i < spins; i++)
+		;
+}
+
+static unsigned kill_once(void)
+{
+	static char paths[20011][TEST_PATH];
+	unsigned count, checked = 0;
+	char tag[40];
+	int status;
+	pid_t pid;
+
+	memset(shared, 0, sizeof(*shared));
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		victim();
+		_exit(0);
+	}
+	moment_wait(pid);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	count = test_spools(test_dir, paths, 20011);
+	snprintf(tag, sizeof(tag), ".%d.", (int)pid);
+	for (unsigned i = 0; i < count; i++) {
+		struct trace_reader *reader;
+		char err[400];
+
+		if (!strstr(paths[i], tag))
+			continue;
+		/* Killed while it was being made: then nothing was acknowledged. */
+		if (spool_reader_open(paths[i], &reader, err, sizeof(err)) == -ENODATA) {
+			assert_int_equal(progress(), 0);
+			continue;
+		}
+		reader->ops->close(reader);
+		recording_check(paths[i]);
+		children_check(paths, count, paths[i]);
+		checked++;
+	}
+	for (unsigned i = 0; i < count; i++)
+		unlink(paths[i]);
+	return checked;
+}
+
+static void test_kills(void **state)
+{
+	const char *kills = getenv("WAYLAY_TEST_KILLS"), *seed = getenv("WAYLAY_TEST_SEED");
+	int rounds = kills ? atoi(kills) : TEST_SANITIZED ? 29 : 101;
+	unsigned checked = 0;
+
+	(void)state;
+	random_state = seed ? strtoull(seed, NULL, 0) : 20231;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	for (int round = 0; round < rounds; round++) {
+		mode = (enum mode)(round % MODE_MAX);
+		checked += kill_once();
+	}
+	print_message("%d kills, %u recordings checked\n", rounds, checked);
+	assert_true(checked > (unsigned)rounds / 3);
+	munmap(shared, sizeof(*shared));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {spool_test(test_kills)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
