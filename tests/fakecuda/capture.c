@@ -87,7 +87,8 @@ static struct fc_capture *capture_find(uint64_t id)
 /* Adds to what the stream's next node comes after. */
 static CUresult deps_merge(struct fc_stream *s, struct fc_node *const *deps, size_t count)
 {
-	struct fc_node **all = realloc(s->cap_deps, (s->cap_count + count + 1) * sizeof(*all));
+	struct fc_node **all =
+		realloc(s->cap_deps, (s->cap_count + count + 1) * sizeof(struct fc_node *));
 	if (!all)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->cap_deps = all;

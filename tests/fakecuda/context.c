@@ -431,13 +431,18 @@ CUresult do_cuCtxGetApiVersion(CUcontext handle, unsigned int *version)
 
 CUresult do_cuCtxSynchronize_v2(CUcontext handle)
 {
-	struct fc_ctx *ctx;
+	struct fc_ctx *ctx = NULL;
 	CUresult rc = fc_may_wait();
 	if (!rc)
 		rc = ctx_or_current(handle, &ctx);
-	if (!rc && FC_UNLIKELY(fc_capturing()))
+	if (rc)
+		return rc;
+	if (FC_UNLIKELY(fc_capturing())) {
 		rc = fc_capture_ctx_slow(ctx);
-	return rc ? rc : fc_ctx_drain(ctx);
+		if (rc)
+			return rc;
+	}
+	return fc_ctx_drain(ctx);
 }
 
 CUresult do_cuCtxSynchronize(void)

@@ -65,7 +65,7 @@ struct fc_node *fc_graph_add(struct fc_graph *g, struct fc_op *op, struct fc_nod
 		goto fail;
 	if (g->count == g->cap) {
 		size_t cap = g->cap ? g->cap * 2 : 16;
-		struct fc_node **nodes = realloc(g->nodes, cap * sizeof(*nodes));
+		struct fc_node **nodes = realloc(g->nodes, cap * sizeof(struct fc_node *));
 		if (!nodes)
 			goto fail;
 		g->nodes = nodes;

@@ -70,7 +70,7 @@ static CUresult range_insert(const struct fc_range *range)
 		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	if (range_count == range_cap) {
 		size_t cap = range_cap ? range_cap * 2 : 64;
-		struct fc_range **more = realloc(ranges, cap * sizeof(*more));
+		struct fc_range **more = realloc(ranges, cap * sizeof(struct fc_range *));
 		if (!more)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		ranges = more;

@@ -257,7 +257,7 @@ static CUresult global_find(struct fc_module *m, CUdeviceptr *ptr, size_t *bytes
 	CUresult rc = CUDA_SUCCESS;
 	if (!name)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (strcmp(name, global_name))
+	if (strcmp(name, global_name) != 0)
 		return CUDA_ERROR_NOT_FOUND;
 	pthread_mutex_lock(&m->lock);
 	if (!m->global.base) {

@@ -57,7 +57,7 @@ static void *lookup(const char *base, int version, bool per_thread,
 	bool known = false;
 	for (size_t i = 0; i < FC_COUNT(rows); i++) {
 		const struct row *r = &rows[i];
-		if (strcmp(r->base, base) || r->since > fc_settings.driver_version)
+		if (strcmp(r->base, base) != 0 || r->since > fc_settings.driver_version)
 			continue;
 		known = true;
 		void *fn = r->fn;

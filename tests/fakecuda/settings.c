@@ -17,10 +17,10 @@ struct fc_settings fc_settings = {
 
 enum { FAULTS_MAX = 16 };
 struct fault {
-	enum fc_entry id;
 	unsigned long nth; /* 0: every call */
-	CUresult code;
 	_Atomic unsigned long calls;
+	enum fc_entry id;
+	CUresult code;
 };
 static struct fault faults[FAULTS_MAX];
 static unsigned fault_count;

@@ -99,7 +99,7 @@ CUresult do_cuIpcOpenMemHandle(CUdeviceptr *ptr, CUipcMemHandle handle, unsigned
 	if (rc)
 		return rc;
 	memcpy(&h, &handle, sizeof(h));
-	if (!ptr || flags != LAZY_PEER_ACCESS || memcmp(h.magic, ipc_magic, sizeof(h.magic)) ||
+	if (!ptr || flags != LAZY_PEER_ACCESS || memcmp(h.magic, ipc_magic, sizeof(h.magic)) != 0 ||
 	    !h.mapped || h.bytes > h.mapped)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (h.pid == getpid())

@@ -291,21 +291,33 @@ static bool is_mapped(const struct fc_range *r)
 	return r->kind == FC_MAPPED;
 }
 
+/* With the lock held: the range leaves, its addresses stay reserved. */
+static CUresult unmap_one(const struct fc_range *found)
+{
+	struct fc_range range;
+	if (mmap((void *)found->base, found->bytes, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (fc_range_take(found->base, is_mapped, &range))
+		mem_unref(range.mem);
+	return CUDA_SUCCESS;
+}
+
 CUresult do_cuMemUnmap(CUdeviceptr ptr, size_t bytes)
 {
 	struct fc_range range;
 	size_t done = 0;
+	CUresult rc = CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
-	while (done < bytes && fc_range_find(ptr + done, &range) && is_mapped(&range) &&
+	while (!rc && done < bytes && fc_range_find(ptr + done, &range) && is_mapped(&range) &&
 	       range.base == ptr + done && range.bytes <= bytes - done) {
-		fc_range_take(range.base, is_mapped, &range);
-		mmap((void *)range.base, range.bytes, PROT_NONE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-		mem_unref(range.mem);
+		rc = unmap_one(&range);
 		done += range.bytes;
 	}
 	pthread_mutex_unlock(&lock);
-	return bytes && done == bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (!rc && (!bytes || done != bytes))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	return rc;
 }
 
 static void set_writable(struct fc_range *range, void *arg)

@@ -287,7 +287,7 @@ static int run_mode(const char *mode, const char *arg, char *const *vars, char *
 	for (; vars && vars[n]; n++)
 		env[n] = vars[n];
 	for (char **e = environ; *e && n < 255; e++)
-		if (strncmp(*e, "FAKECUDA_", 9) || !strncmp(*e, "FAKECUDA_TEST", 13))
+		if (strncmp(*e, "FAKECUDA_", 9) != 0 || !strncmp(*e, "FAKECUDA_TEST", 13))
 			env[n++] = *e;
 	env[n] = NULL;
 	assert_int_equal(pipe(pipe_fds), 0);
