@@ -39,8 +39,8 @@
 /* Best first. A name with a layered provider stands before the bare one where both exist in some
  * release and only one of them can do reliable datagrams in each. */
 static const char *const preferred[] = {
-	"shm",  "efa", "cxi",         "verbs;ofi_rxm", "psm3",        "opx",
-	"psm2", "tcp", "tcp;ofi_rxm", "sockets",       "udp;ofi_rxd", NULL,
+	"shm",  "sm2", "efa",         "cxi",     "verbs;ofi_rxm", "psm3", "opx",
+	"psm2", "tcp", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd",   NULL,
 };
 
 struct tp_ofi {
@@ -73,6 +73,12 @@ static int to_errno(int rc)
 }
 
 /* --- choosing a provider ------------------------------------------------------------------- */
+
+/* Providers that join processes of one host, and know no network addresses. */
+static bool shares_memory(const char *provider)
+{
+	return strcmp(provider, "shm") == 0 || strcmp(provider, "sm2") == 0;
+}
 
 static int query(const struct ofi_lib *lib, const char *provider, const char *address,
 		 uint64_t caps, struct fi_info **out)
@@ -110,7 +116,7 @@ static int query_any(const struct ofi_lib *lib, const char *provider, const char
 	static const uint64_t caps[] = {FI_TAGGED | FI_RMA, FI_TAGGED};
 	int rc = -FI_ENODATA;
 
-	if (provider && strcmp(provider, "shm") == 0)
+	if (provider && shares_memory(provider))
 		address = NULL; /* it would take the text for a name of its own */
 	for (int i = 0; i < 2; i++) {
 		if (address) {
@@ -145,7 +151,7 @@ static int choose(const struct ofi_lib *lib, const struct tp_config *config, str
 		rc = query_any(lib, config->provider, config->bind_address, &list);
 	} else {
 		for (int i = 0; preferred[i] && rc; i++) {
-			if (i == 0 && !config->one_host)
+			if (shares_memory(preferred[i]) && !config->one_host)
 				continue;
 			rc = query_any(lib, preferred[i], config->bind_address, &list);
 		}
@@ -533,7 +539,7 @@ int tp_open_ofi(const struct tp_config *config, struct transport **out, char *er
 	describe(t);
 	/* shm lets peers read this process's memory directly (one copy instead of two); the Yama
 	 * security module wants to be told that siblings may. Without Yama this does nothing. */
-	if (strcmp(t->tp.provider, "shm") == 0)
+	if (shares_memory(t->tp.provider))
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	rc = open_objects(t, error);
 	if (rc) {
