@@ -24,7 +24,7 @@ dlsym/early.so_SRCS := tests/traced/dlsym/early.c
 dlsym/early.so_CFLAGS := -O0 -fvisibility=default
 dlsym/early.so_LDFLAGS := -Wl,-soname,early.so
 dlsym/other.so_SRCS := tests/traced/dlsym/other.c
-dlsym/other.so_CFLAGS := -fvisibility=default
+dlsym/other.so_CFLAGS := -fvisibility=default -O2
 TEST_PROGRAMS += dlsym_probe
 dlsym_probe_SRCS := tests/traced/dlsym/probe.c
 dlsym_probe_CFLAGS := -O0

@@ -51,7 +51,7 @@ static size_t quote(char *to, size_t size, const char *word)
 		used = strlen(word);
 		if (used >= size)
 			return 0;
-		memcpy(to, word, used);
+		memcpy(to, word, used + 1);
 		return used;
 	}
 	if (size < 4)
@@ -61,8 +61,8 @@ static size_t quote(char *to, size_t size, const char *word)
 		if (used + 6 > size)
 			return 0;
 		if (*word == '\'') {
-			memcpy(to + used, "'\\''", 4);
-			used += 4;
+			for (const char *c = "'\\''"; *c; c++)
+				to[used++] = *c;
 		} else {
 			to[used++] = *word;
 		}

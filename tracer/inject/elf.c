@@ -14,17 +14,17 @@
 #define VERSION_HIDDEN 0x8000u
 #define VERSION_INDEX  0x7fffu
 
-extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+extern Elf64_Dyn _DYNAMIC[] __attribute__((visibility("hidden")));
 
 /* What of an object's dynamic section a lookup needs. */
 struct tables {
 	uintptr_t bias;
 	const char *strings;
-	const ElfW(Sym) * symbols;
+	const Elf64_Sym *symbols;
 	const uint32_t *gnu_hash;
 	const uint32_t *sysv_hash;
-	const ElfW(Half) * versions;
-	const ElfW(Verdef) * definitions;
+	const Elf64_Half *versions;
+	const Elf64_Verdef *definitions;
 	unsigned definition_count;
 };
 
@@ -68,7 +68,7 @@ WL_BARE const char *wl_map_file(const struct link_map *map)
 }
 
 /* glibc adds the load bias to these addresses in place, save for objects it did not load itself. */
-WL_BARE static const void *table_address(const struct link_map *map, ElfW(Addr) value)
+WL_BARE static const void *table_address(const struct link_map *map, Elf64_Addr value)
 {
 	return (const void *)(value < map->l_addr ? value + map->l_addr : value);
 }
@@ -85,7 +85,7 @@ WL_BARE static bool tables_read(const struct link_map *map, struct tables *t)
 	t->definition_count = 0;
 	if (!map->l_ld)
 		return false;
-	for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+	for (const Elf64_Dyn *d = map->l_ld; d->d_tag != DT_NULL; d++) {
 		const void *address = table_address(map, d->d_un.d_ptr);
 
 		if (d->d_tag == DT_STRTAB)
@@ -108,18 +108,18 @@ WL_BARE static bool tables_read(const struct link_map *map, struct tables *t)
 
 WL_BARE static const char *version_name(const struct tables *t, unsigned index)
 {
-	const ElfW(Verdef) *def = t->definitions;
+	const Elf64_Verdef *def = t->definitions;
 
 	for (unsigned i = 0; def && i < t->definition_count; i++) {
 		if ((def->vd_ndx & VERSION_INDEX) == index) {
-			const ElfW(Verdaux) *aux =
-				(const ElfW(Verdaux) *)((const char *)def + def->vd_aux);
+			const Elf64_Verdaux *aux =
+				(const Elf64_Verdaux *)((const char *)def + def->vd_aux);
 
 			return t->strings + aux->vda_name;
 		}
 		if (!def->vd_next)
 			break;
-		def = (const ElfW(Verdef) *)((const char *)def + def->vd_next);
+		def = (const Elf64_Verdef *)((const char *)def + def->vd_next);
 	}
 	return "";
 }
@@ -129,7 +129,7 @@ WL_BARE static const char *version_name(const struct tables *t, unsigned index)
 WL_BARE static int symbol_match(const struct tables *t, uint32_t i, const char *name,
 				const char *version)
 {
-	const ElfW(Sym) *sym = &t->symbols[i];
+	const Elf64_Sym *sym = &t->symbols[i];
 	unsigned type = sym->st_info & 0xf;
 
 	if (sym->st_shndx == SHN_UNDEF || (!sym->st_value && type != STT_TLS))
@@ -162,7 +162,7 @@ WL_BARE static void gnu_lookup(const struct tables *t, const char *name, const c
 			       struct best *best)
 {
 	uint32_t bucket_count = t->gnu_hash[0], first = t->gnu_hash[1], words = t->gnu_hash[2];
-	const uint32_t *buckets = t->gnu_hash + 4 + words * (sizeof(ElfW(Addr)) / 4);
+	const uint32_t *buckets = t->gnu_hash + 4 + words * (sizeof(Elf64_Addr) / 4);
 	const uint32_t *chain = buckets + bucket_count;
 	uint32_t hash = 5381;
 
@@ -244,7 +244,7 @@ WL_BARE static find_object_fn find_object(void)
 static bool map_span(const struct link_map *map, uintptr_t *start, uintptr_t *end)
 {
 	unsigned count;
-	const ElfW(Phdr) *phdrs = wl_map_phdrs(map, &count);
+	const Elf64_Phdr *phdrs = wl_map_phdrs(map, &count);
 
 	*start = UINTPTR_MAX;
 	*end = 0;
@@ -309,30 +309,30 @@ const void *wl_place_eh_frame(const void *address)
 	return NULL;
 }
 
-const ElfW(Phdr) * wl_map_phdrs(const struct link_map *map, unsigned *count)
+const Elf64_Phdr *wl_map_phdrs(const struct link_map *map, unsigned *count)
 {
 	/* The first segment of a shared object begins with its ELF header; the kernel tells where
 	 * those of the program are. */
-	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)map->l_addr;
+	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
 
 	*count = 0;
 	if (map == wl_maps()) {
 		*count = (unsigned)getauxval(AT_PHNUM);
-		return (const ElfW(Phdr) *)getauxval(AT_PHDR);
+		return (const Elf64_Phdr *)getauxval(AT_PHDR);
 	}
 	/* The link map of an object is only written after its mapping exists; l_ld lies in it. */
 	if (!header || (uintptr_t)map->l_ld < map->l_addr || header->e_ident[0] != ELFMAG0 ||
 	    header->e_ident[1] != ELFMAG1 || header->e_ident[2] != ELFMAG2 ||
-	    header->e_phentsize != sizeof(ElfW(Phdr)))
+	    header->e_phentsize != sizeof(Elf64_Phdr))
 		return NULL;
 	*count = header->e_phnum;
-	return (const ElfW(Phdr) *)((const char *)header + header->e_phoff);
+	return (const Elf64_Phdr *)((const char *)header + header->e_phoff);
 }
 
 unsigned wl_map_build_id(const struct link_map *map, uint8_t id[20])
 {
 	unsigned count;
-	const ElfW(Phdr) *phdrs = wl_map_phdrs(map, &count);
+	const Elf64_Phdr *phdrs = wl_map_phdrs(map, &count);
 
 	for (unsigned i = 0; phdrs && i < count; i++) {
 		if (phdrs[i].p_type != PT_NOTE)
@@ -341,8 +341,8 @@ unsigned wl_map_build_id(const struct link_map *map, uint8_t id[20])
 		const char *end = note + phdrs[i].p_memsz;
 		size_t align = phdrs[i].p_align == 8 ? 8 : 4;
 
-		while (note + sizeof(ElfW(Nhdr)) <= end) {
-			const ElfW(Nhdr) *head = (const ElfW(Nhdr) *)note;
+		while (note + sizeof(Elf64_Nhdr) <= end) {
+			const Elf64_Nhdr *head = (const Elf64_Nhdr *)note;
 			const char *name = note + sizeof(*head);
 			const char *body = name + ((head->n_namesz + align - 1) & ~(align - 1));
 			const char *next = body + ((head->n_descsz + align - 1) & ~(align - 1));

@@ -43,7 +43,7 @@ bool wl_place_lock_free(void);
 const void *wl_place_eh_frame(const void *address);
 
 /* The object's program headers, NULL if they cannot be found; *count gets their number. */
-const ElfW(Phdr) * wl_map_phdrs(const struct link_map *map, unsigned *count);
+const Elf64_Phdr *wl_map_phdrs(const struct link_map *map, unsigned *count);
 /* Copies the object's build-id; returns its length, 0 if there is none. */
 unsigned wl_map_build_id(const struct link_map *map, uint8_t id[20]);
 

@@ -253,7 +253,7 @@ const struct wl_pylayout *wl_pylayout_find(unsigned version_hex, const void *run
 	*why = "this version of CPython is not known";
 	if (!runtime || version_hex >> 16 < 0x030d)
 		return NULL;
-	if (memcmp(words, COOKIE, 8) || words[1] >> 16 != version_hex >> 16) {
+	if (memcmp(words, COOKIE, 8) != 0 || words[1] >> 16 != version_hex >> 16) {
 		*why = "this build of CPython publishes no layout";
 		return NULL;
 	}

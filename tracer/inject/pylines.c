@@ -4,6 +4,11 @@
  */
 #include "tracer/inject/pylines.h"
 
+static int signed_byte(uint8_t byte)
+{
+	return byte < 128 ? byte : byte - 256;
+}
+
 static int lnotab_find(const uint8_t *table, size_t size, int line, int offset)
 {
 	int address = 0;
@@ -12,7 +17,7 @@ static int lnotab_find(const uint8_t *table, size_t size, int line, int offset)
 		address += table[i];
 		if (address > offset)
 			break;
-		line += (int8_t)table[i + 1];
+		line += signed_byte(table[i + 1]);
 	}
 	return line;
 }
@@ -22,7 +27,7 @@ static int ranges_find(const uint8_t *table, size_t size, int line, int offset)
 	int end = 0;
 
 	for (size_t i = 0; i + 1 < size; i += 2) {
-		int delta = (int8_t)table[i + 1];
+		int delta = signed_byte(table[i + 1]);
 
 		end += table[i];
 		if (delta != -128)

@@ -222,7 +222,7 @@ int wl_settings_read(struct wl_settings *settings, char *const *environment, cha
 		const struct wl_setting *row = NULL;
 		size_t length;
 
-		if (strncmp(name, "WAYLAY", 6) || (name[6] != '_' && name[6] != '='))
+		if (strncmp(name, "WAYLAY", 6) != 0 || (name[6] != '_' && name[6] != '='))
 			continue;
 		equals = strchr(name, '=');
 		if (!equals)

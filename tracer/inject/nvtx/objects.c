@@ -56,7 +56,7 @@ static uint32_t hash_of(enum nvtx_kind kind, const struct nvtx_object *domain, u
 	uint64_t hash = (uint64_t)kind * 0x9e3779b97f4a7c15u ^ (uintptr_t)domain ^ number;
 
 	if (!number)
-		for (unsigned i = 0; text[i] && i < TEXT_MAX; i++)
+		for (unsigned i = 0; i < TEXT_MAX && text[i]; i++)
 			hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
 	hash *= 0x9e3779b97f4a7c15u;
 	return (uint32_t)(hash >> 40);
