@@ -113,7 +113,7 @@ until grep -q '^# iters' out; do # measuring has begun
 	[ $tries -lt 300 ] || die "the ranks did not start"
 	sleep 0.1
 done
-victim=$(pgrep -P $parent | tail -n 1)
+victim=$(tr ' ' '\n' <"/proc/$parent/task/$parent/children" | grep . | tail -n 1)
 start=$(date +%s)
 kill -KILL "$victim"
 status=0

@@ -9,14 +9,16 @@ need_jobs
 
 # --- the job's own status
 expect 0 waylay run -q -- true
-[ ! -s out ] && [ ! -s err ] || fail "words around a job that has none"
+[ -z "$(cat out err)" ] || fail "words around a job that has none"
 for status in 1 2 42 64 125 126 127 255; do
 	expect $status waylay run -q -- sh -c "exit $status"
 done
 for signal in 9 15 11; do
 	expect $((128 + signal)) waylay run -q -- sh -c "kill -$signal \$\$"
 done
-one_line 127 "starting 'nosuch-command': there is no such command" waylay run -- nosuch-command
+# (A folder in PATH that may not be read would make it "Permission denied", as for env.)
+one_line 127 "starting 'nosuch-command': there is no such command" \
+	env PATH="$build:/usr/bin:/bin" waylay run -- nosuch-command
 one_line 127 "starting './nosuch': there is no such command" waylay run -- ./nosuch
 : >plain
 one_line 126 "starting './plain': Permission denied" waylay run -- ./plain
@@ -38,7 +40,7 @@ printf 'one\ntwo\n' | waylay run --no-export -- cat >out 2>err || fail "cat"
 two" ] || fail "the job's input and output"
 says err "nothing was recorded"
 waylay run -q -- sh -c 'echo to stderr >&2' >out 2>err
-[ ! -s out ] && [ "$(cat err)" = "to stderr" ] || fail "the job's standard error"
+[ "$(cat out err)" = "to stderr" ] || fail "the job's standard error"
 # shellcheck disable=SC2046
 expect 0 waylay run --no-export -- $(sampler naive 3)
 says err "Costliest"
