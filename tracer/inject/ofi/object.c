@@ -18,6 +18,21 @@ static unsigned home_of(uintptr_t fid)
 	return (unsigned)((fid >> 4) * 0x9e3779b97f4a7c15u >> 48) & (OBJECTS - 1);
 }
 
+/* Completion queues and counters once more, side by side: each bind and enable looks at all of them. Past
+ * the last entry one is merely not looked at again. */
+#define QUEUES 512u
+static _Atomic uintptr_t queues[QUEUES];
+
+static void queue_replace(uintptr_t from, uintptr_t to)
+{
+	for (unsigned i = 0; i < QUEUES; i++) {
+		uintptr_t expected = from;
+
+		if (atomic_compare_exchange_strong(&queues[i], &expected, to))
+			return;
+	}
+}
+
 struct ofi_object *ofi_find(const void *fid)
 {
 	unsigned home = home_of((uintptr_t)fid);
@@ -54,6 +69,8 @@ void ofi_forget(const void *fid)
 
 	if (!object)
 		return;
+	if (object->kind == WL_ofi_kind_cq || object->kind == WL_ofi_kind_cntr)
+		queue_replace((uintptr_t)fid, 0);
 	object->kind = 0;
 	object->format = object->iface = object->hmem = 0;
 	object->address = object->bytes = 0;
@@ -143,12 +160,12 @@ void ofi_unhook(struct fid *fid)
 
 void ofi_rehook_queues(void)
 {
-	for (unsigned i = 0; i < OBJECTS; i++) {
-		uintptr_t fid = atomic_load_explicit(&objects[i].fid, memory_order_acquire);
+	for (unsigned i = 0; i < QUEUES; i++) {
+		uintptr_t fid = atomic_load_explicit(&queues[i], memory_order_acquire);
+		const struct ofi_object *object = fid ? ofi_find((const void *)fid) : NULL;
 
-		if (fid &&
-		    (objects[i].kind == WL_ofi_kind_cq || objects[i].kind == WL_ofi_kind_cntr))
-			queue_hook((struct fid *)fid, objects[i].format);
+		if (object)
+			queue_hook((struct fid *)fid, object->format);
 	}
 }
 
@@ -159,6 +176,8 @@ struct ofi_object *ofi_adopt(struct fid *fid, enum wl_ofi_kind kind, uint8_t for
 	if (!object)
 		object = object_make(fid);
 	if (object) {
+		if (!object->kind && (kind == WL_ofi_kind_cq || kind == WL_ofi_kind_cntr))
+			queue_replace(0, (uintptr_t)fid);
 		object->kind = (uint8_t)kind;
 		object->format = format;
 	}
