@@ -68,3 +68,10 @@ traced_threads_LDLIBS := -ldl
 # python.sh (and stackprobe.so above)
 TEST_SHARED += python_version.so
 python_version.so_SRCS := tests/traced/python/version.c
+
+# stack.sh
+TEST_SHARED += stack/callback.so
+stack/callback.so_SRCS := tests/traced/stack/callback.c
+TEST_PROGRAMS += stack_reload
+stack_reload_SRCS := tests/traced/stack/reload.c
+stack_reload_LDLIBS := -ldl

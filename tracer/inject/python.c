@@ -164,10 +164,9 @@ static bool frame_offset(struct reach *r, uintptr_t frame, uintptr_t code, int32
 	return bytes >= -2 && bytes < OFFSET_MAX;
 }
 
-static inline uint64_t guard_mix(uint64_t guard, uint64_t value)
+static inline uint64_t turned(uint64_t value, unsigned bits)
 {
-	guard = (guard ^ value) * 0xd6e8feb86659fd93u;
-	return guard ^ (guard >> 32);
+	return value << bits | value >> (64 - bits);
 }
 
 /* Code objects are freed and others made in their place, with the same interned name and file even:
@@ -176,12 +175,15 @@ static uint64_t frame_guard(struct reach *r, const struct wl_python_frame *f)
 {
 	const struct wl_pylayout *l = r->layout;
 	uint64_t size = get_pointer(r, f->table, l->bytes_size);
-	uint64_t head = 0, guard = guard_mix(f->name, (uint64_t)f->first_line);
+	uint64_t head = 0, guard = f->name ^ turned((uint64_t)f->first_line, 43);
 
-	get_bytes(r, f->table + (uintptr_t)l->bytes_data, &head, size < 8 ? size : 8);
-	guard = guard_mix(guard, f->filename ^ f->table);
-	guard = guard_mix(guard, size);
-	return guard_mix(guard, head ^ get_pointer(r, f->name, l->text_length));
+	if (__builtin_expect(size >= 8, 1))
+		get_bytes(r, f->table + (uintptr_t)l->bytes_data, &head, 8);
+	else
+		get_bytes(r, f->table + (uintptr_t)l->bytes_data, &head, size);
+	guard ^= turned(f->filename, 17) ^ turned(f->table, 31) ^ turned(size, 53);
+	guard = (guard ^ head) * 0xd6e8feb86659fd93u;
+	return guard ^ guard >> 32 ^ get_pointer(r, f->name, l->text_length);
 }
 
 static bool frame_read(struct reach *r, uintptr_t frame, struct wl_python_frame *f)

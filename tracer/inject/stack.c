@@ -17,6 +17,7 @@
 #define OWN_FRAMES_MAX 12 /* of this library, between the job's call and backtrace() */
 #define CACHE_SLOTS    4096
 #define FRAME_SLOTS    2048
+#define OBJECT_SLOTS   1024
 
 /* Python frames, and native ones from native_first up to native_count; both innermost first. */
 struct raw_stack {
@@ -104,12 +105,91 @@ static const char *map_path(const struct link_map *map)
 	return map->l_name && map->l_name[0] ? map->l_name : known.exe;
 }
 
+/* --- objects come and go ------------------------------------------------------------------------ */
+
+/*
+ * A stack is recognized by its addresses alone, which is wrong once an object was unloaded and another
+ * one took its place. Each time a known stack is met, one of its frames, in turn, is asked where it lies;
+ * if that is not the object that lay there when the stack was first seen, everything is forgotten.
+ */
+struct known_object {
+	_Atomic uintptr_t start;
+	_Atomic uint64_t identity; /* 0: not written yet */
+};
+static struct known_object objects[OBJECT_SLOTS];
+
+/* The loader puts the next object's data where the last one's were, so its name counts too. */
+static uint64_t identity_of(const struct wl_place *place)
+{
+	const char *name = place->map->l_name;
+	size_t length = strlen(name);
+	uint64_t identity = mix(place->end, (uintptr_t)place->map ^ length), part;
+
+	for (; length >= 8; name += 8, length -= 8) {
+		memcpy(&part, name, 8);
+		identity = mix(identity, part);
+	}
+	for (; length; name++, length--)
+		identity = mix(identity, (unsigned char)*name);
+	return identity | 1;
+}
+
+/* The slot of the object that begins there; NULL if it has none (and there is no room for one). */
+static struct known_object *object_slot(uintptr_t start, bool make)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		struct known_object *slot = &objects[(start / 4096 + i) % OBJECT_SLOTS];
+		uintptr_t there = atomic_load_explicit(&slot->start, memory_order_relaxed);
+
+		if (there == start)
+			return slot;
+		if (!there && make && atomic_compare_exchange_strong(&slot->start, &there, start))
+			return slot;
+	}
+	return NULL;
+}
+
+static void object_note(const struct wl_place *place)
+{
+	struct known_object *slot = object_slot(place->start, true);
+
+	if (slot)
+		atomic_store_explicit(&slot->identity, identity_of(place), memory_order_relaxed);
+}
+
+static bool object_unchanged(void *address)
+{
+	struct known_object *slot;
+	struct wl_place place;
+	uint64_t identity;
+
+	if (!wl_place_find((char *)address - 1, &place))
+		return true; /* code made at run time */
+	slot = object_slot(place.start, false);
+	identity = slot ? atomic_load_explicit(&slot->identity, memory_order_relaxed) : 0;
+	return !identity || identity == identity_of(&place);
+}
+
+/* False: what is known is void, the stack has to be looked at anew. */
+static bool still_true(const struct raw_stack *raw)
+{
+	static __thread unsigned turn __attribute__((tls_model("initial-exec")));
+	unsigned frames = raw->native_count - raw->native_first;
+
+	if (!frames || object_unchanged(raw->native[raw->native_first + turn++ % frames]))
+		return true;
+	atomic_fetch_add_explicit(&epoch, 1, memory_order_relaxed);
+	wl_unwind_forget();
+	return false;
+}
+
 static uint32_t module_id(const struct wl_place *place)
 {
 	const char *path = map_path(place->map);
 	uint8_t build_id[20];
 	unsigned bytes = wl_map_build_id(place->map, build_id);
 
+	object_note(place);
 	return spool_intern_module(path, place->map->l_addr, place->start, place->end, build_id,
 				   bytes);
 }
@@ -238,6 +318,11 @@ uint32_t wl_stack(enum wl_stack_for use)
 	native_capture(&raw);
 	key = raw_key(&raw);
 	id = cache_get(key);
+	if (id && !still_true(&raw)) {
+		native_capture(&raw);
+		key = raw_key(&raw);
+		id = 0;
+	}
 	if (!id) {
 		python_look_again();
 		id = raw_intern(&raw);

@@ -39,6 +39,12 @@ static uint64_t rule_of(uintptr_t address)
 }
 _Static_assert(RULE_SLOTS == 1u << (64 - 50), "the slot is the key's highest bits");
 
+void wl_unwind_forget(void)
+{
+	for (unsigned i = 0; i < RULE_SLOTS; i++)
+		atomic_store_explicit(&rules[i].rule, 0, memory_order_relaxed);
+}
+
 /* What of the thread's stack has been found readable: it stays so above the stack pointer. */
 struct known_stack {
 	uintptr_t low, high;

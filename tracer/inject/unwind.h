@@ -22,4 +22,7 @@ enum wl_unwind_end {
  */
 enum wl_unwind_end wl_unwind(void **addresses, unsigned max, unsigned *count);
 
+/* Forgets what was learnt: an object was unloaded and another one lies where it was. */
+void wl_unwind_forget(void);
+
 #endif
