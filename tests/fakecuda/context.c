@@ -464,12 +464,11 @@ CUresult do_cuCtxSetLimit(CUlimit limit, size_t value)
 	if (rc)
 		return rc;
 	/* The stacks of all threads are laid out anew, which the running work must not see. */
-	if (limit == CU_LIMIT_STACK_SIZE)
-		fc_ctx_drain(ctx);
 	pthread_mutex_lock(&ctx->lock);
+	bool resize = limit == CU_LIMIT_STACK_SIZE && ctx->limits[limit] != value;
 	ctx->limits[limit] = value;
 	pthread_mutex_unlock(&ctx->lock);
-	return CUDA_SUCCESS;
+	return resize ? fc_ctx_drain(ctx) : CUDA_SUCCESS;
 }
 
 CUresult do_cuCtxGetLimit(size_t *value, CUlimit limit)

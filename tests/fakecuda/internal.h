@@ -392,7 +392,7 @@ struct fc_func {
 	struct fc_module *module;
 	const struct cpu_kernel *kernel;
 	int max_dynamic_shared, carveout;
-	bool loaded;
+	_Atomic bool loaded;
 	struct fc_func *next;
 };
 struct fc_func *fc_func_get(CUfunction fn);

@@ -304,6 +304,7 @@ static CUresult launch(struct fc_stream *s, CUfunction fn, const struct launch *
 		fc_op_unref(op);
 		return rc;
 	}
+	atomic_store_explicit(&f->loaded, true, memory_order_relaxed);
 	bool capture = fc_capturing() && atomic_load(&s->capture);
 	rc = fc_submit(s, op, &seq);
 	if (!rc && fc_settings.launch_blocking && !capture)

@@ -314,7 +314,14 @@ CUresult do_cuLibraryUnload(CUlibrary library)
 		return rc;
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	rc = fc_ctx_drain(m->ctx);
+	/* What was never loaded needs no wait to go (measured). */
+	bool loaded = false;
+	pthread_mutex_lock(&m->lock);
+	for (struct fc_func *f = m->funcs; f; f = f->next)
+		loaded |= atomic_load(&f->loaded);
+	pthread_mutex_unlock(&m->lock);
+	if (loaded)
+		rc = fc_ctx_drain(m->ctx);
 	module_free(m);
 	return rc;
 }
@@ -361,10 +368,7 @@ CUresult do_cuKernelGetFunction(CUfunction *fn, CUkernel kernel)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	pthread_mutex_lock(&f->module->lock);
-	bool first = !f->loaded;
-	f->loaded = true;
-	pthread_mutex_unlock(&f->module->lock);
+	bool first = !atomic_exchange(&f->loaded, true);
 	*fn = (CUfunction)(uintptr_t)f->handle;
 	return first ? fc_ctx_drain(f->module->ctx) : CUDA_SUCCESS;
 }

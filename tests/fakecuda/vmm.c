@@ -303,20 +303,23 @@ static CUresult unmap_one(const struct fc_range *found)
 	return CUDA_SUCCESS;
 }
 
+/* Whole mappings only; that there is none is no error. */
 CUresult do_cuMemUnmap(CUdeviceptr ptr, size_t bytes)
 {
 	struct fc_range range;
-	size_t done = 0;
 	CUresult rc = CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
-	while (!rc && done < bytes && fc_range_find(ptr + done, &range) && is_mapped(&range) &&
-	       range.base == ptr + done && range.bytes <= bytes - done) {
-		rc = unmap_one(&range);
-		done += range.bytes;
+	if (!bytes || bytes % GRANULARITY || ptr % GRANULARITY || !is_reserved(ptr, bytes))
+		rc = CUDA_ERROR_INVALID_VALUE;
+	for (size_t at = 0; at < bytes && !rc; at += GRANULARITY) {
+		if (!fc_range_find(ptr + at, &range))
+			continue;
+		if (range.base < ptr || range.base + range.bytes > ptr + bytes)
+			rc = CUDA_ERROR_INVALID_VALUE;
+		else
+			rc = unmap_one(&range);
 	}
 	pthread_mutex_unlock(&lock);
-	if (!rc && (!bytes || done != bytes))
-		rc = CUDA_ERROR_INVALID_VALUE;
 	return rc;
 }
 

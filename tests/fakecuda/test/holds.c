@@ -180,6 +180,7 @@ static CUresult map(void)
 
 CALL(event_destroy, cu.cuEventDestroy_v2(x.pending))
 CALL(limit_stack, cu.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4 * KB))
+CALL(limit_stack_same, cu.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2 * KB))
 CALL(limit_heap, cu.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 * MB))
 CALL(func_attr, cu.cuFuncSetAttribute(spin_ns, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, KB))
 CALL(module_load, cu.cuModuleLoadData(&x.module, test_image))
@@ -277,6 +278,12 @@ static void need_library(void)
 {
 	ok(cu.cuLibraryLoadData(&x.library, test_image, 0, 0, 0, 0, 0, 0));
 	ok(cu.cuLibraryGetKernel(&x.kernel, x.library, "fake_fill_u32"));
+}
+
+static void need_loaded_library(void)
+{
+	need_library();
+	ok(kernel_function());
 }
 
 /* A graph of a kernel and, perhaps, a copy to target. */
@@ -413,6 +420,7 @@ static const struct row rows[] = {
 	{"stream create and destroy", stream_create, 0, 0, 0, 0},
 	{"event destroy pending", event_destroy, 0, 0, 0, 0},
 	{"limit stack", limit_stack, NBD, 0, 0, 0},
+	{"limit stack, as it is", limit_stack_same, 0, 0, 0, 0},
 	{"limit heap", limit_heap, 0, 0, 0, 0},
 	{"function attribute", func_attr, 0, 0, 0, 0},
 	{"memory info", mem_info, 0, 0, 0, 0},
@@ -423,7 +431,8 @@ static const struct row rows[] = {
 	{"module unload", module_unload, NBD, need_module, 0, 0},
 	{"library load", library_load, 0, 0, 0, 0},
 	{"library's first function", kernel_function, NBD, need_library, 0, 0},
-	{"library unload", library_unload, NBD, need_library, 0, 0},
+	{"library unload", library_unload, NBD, need_loaded_library, 0, 0},
+	{"library unload, nothing loaded", library_unload, 0, need_library, 0, 0},
 	{"graph launch other", graph_launch_other, 0, need_plain_graph, 0, 0},
 	{"graph launch busy", graph_launch_busy, 0, need_plain_graph, 0, 0},
 	{"graph with DtoH pinned", graph_launch_busy, 0, need_pinned_graph, 0, 0},
@@ -486,6 +495,7 @@ static void fixture_make(void)
 	ok(cu.cuEventRecord(x.done, x.other));
 	ok(cu.cuStreamSynchronize(x.other));
 	ok(cu.cuDeviceGetDefaultMemPool(&x.pool, dev));
+	ok(cu.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2 * KB));
 }
 
 static void fixture_free(const struct row *row)

@@ -209,7 +209,7 @@ static void test_copy_codes(void **state)
 	is(cu.cuMemcpyDtoD_v2(a, DPTR(plain), 64), CUDA_ERROR_INVALID_VALUE);
 	ok(cu.cuMemcpy(DPTR(plain), DPTR(plain) + PAGE, 64));
 	is(cu.cuMemcpy(a, 0, 64), CUDA_ERROR_INVALID_VALUE);
-	is(cu.cuMemcpyDtoHAsync_v2(plain, a + MB, 8, NULL), CUDA_ERROR_INVALID_VALUE);
+	is(cu.cuMemcpyDtoHAsync_v2(plain, a + MB - 4, 8, NULL), CUDA_ERROR_INVALID_VALUE);
 	is(cu.cuMemsetD8_v2(a + MB - 4, 1, 8), CUDA_ERROR_INVALID_VALUE);
 	is(cu.cuMemsetD32_v2(a + 1, 1, 1), CUDA_ERROR_INVALID_VALUE);
 	is(cu.cuMemsetD16_v2(a + 1, 1, 1), CUDA_ERROR_INVALID_VALUE);

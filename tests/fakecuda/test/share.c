@@ -56,13 +56,16 @@ static void test_dma_buf_codes(void **state)
 	is(export_fd(&fd, d + 1, 64 * KB), CUDA_ERROR_INVALID_VALUE);
 	is(export_fd(&fd, d, 100), CUDA_ERROR_INVALID_VALUE);
 	is(export_fd(&fd, d, 4 * MB), CUDA_ERROR_INVALID_VALUE);
-	is(export_fd(&fd, small, PAGE), CUDA_ERROR_INVALID_VALUE);
 	is(export_fd(&fd, managed, 64 * KB), CUDA_ERROR_INVALID_VALUE);
 	is(export_fd(&fd, DPTR(pinned), PAGE), CUDA_ERROR_INVALID_VALUE);
 	is(export_fd(&fd, DPTR(plain), PAGE), CUDA_ERROR_INVALID_VALUE);
 	is(cu.cuMemGetHandleForAddressRange(&fd, d, MB, 5, 0), CUDA_ERROR_INVALID_VALUE);
-	if (on_fake) /* said to be so, rather than a descriptor of something else */
+	if (on_fake) {
+		/* A device may have more behind it. */
+		is(export_fd(&fd, small, PAGE), CUDA_ERROR_INVALID_VALUE);
+		/* Said to be so, rather than a descriptor of something else. */
 		is(export_fd(&fd, d + 64 * KB, 64 * KB), CUDA_ERROR_NOT_SUPPORTED);
+	}
 	ok(cu.cuMemFree_v2(d));
 	ok(cu.cuMemFree_v2(small));
 	ok(cu.cuMemFree_v2(managed));
@@ -116,7 +119,7 @@ static void test_vmm(void **state)
 	is(cu.cuMemAddressFree(va, 3 * g), CUDA_ERROR_INVALID_VALUE); /* still mapped */
 	ok(cu.cuMemUnmap(va, g));
 	ok(cu.cuMemUnmap(va + 2 * g, g));
-	is(cu.cuMemUnmap(va, g), CUDA_ERROR_INVALID_VALUE);
+	ok(cu.cuMemUnmap(va, g)); /* nothing there any more is no error */
 	ok(cu.cuMemAddressFree(va, 3 * g));
 }
 
