@@ -21,9 +21,10 @@
 struct model;
 
 struct model_options {
-	bool all_runs;   /* every run found in the directories; otherwise the newest alone */
-	const char *run; /* only this run; NULL: see all_runs */
-	bool symbols;    /* resolve native frames (starts a helper process when first needed) */
+	bool all_runs;       /* every run found in the directories; otherwise the newest alone */
+	const char *run;     /* only this run; NULL: see all_runs */
+	bool symbols;        /* resolve native frames (starts a helper process when first needed) */
+	unsigned files_open; /* recordings kept open at once; 0: MODEL_FILES_OPEN_MAX */
 };
 
 struct model_thread {

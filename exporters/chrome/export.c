@@ -138,7 +138,7 @@ int chrome_export(struct model *model, const char *path, const struct export_opt
 		  struct export_result *result, char *err, size_t err_size)
 {
 	static const struct export_options defaults;
-	struct export_result unused;
+	struct export_result unused = {0};
 	struct chrome chrome = {.model = model,
 				.options = options ? options : &defaults,
 				.result = result ? result : &unused,

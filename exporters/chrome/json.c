@@ -124,10 +124,12 @@ void json_text(struct json *json, const char *text)
 			*to++ = '\\';
 			*to++ = (char)byte;
 		} else if (byte < 0x20) {
-			memcpy(to, "\\u00", 4);
-			to[4] = hex[byte >> 4];
-			to[5] = hex[byte & 15];
-			to += 6;
+			*to++ = '\\';
+			*to++ = 'u';
+			*to++ = '0';
+			*to++ = '0';
+			*to++ = hex[byte >> 4];
+			*to++ = hex[byte & 15];
 		} else {
 			*to++ = (char)byte;
 		}

@@ -126,7 +126,7 @@ static int open_all(struct model *model, const struct finds *finds, char *err, s
 			continue;
 		}
 		error = model_add(model, reader, finds->items[i].path);
-		while (model->open_count >= MODEL_FILES_OPEN_MAX && !error) {
+		while (model->open_count >= model->open_max && !error) {
 			struct process *process = model->processes[model->process_count - 1];
 
 			process->reader->ops->close(process->reader);

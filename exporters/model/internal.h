@@ -37,6 +37,7 @@ struct model {
 	struct process **processes; /* sorted as model_process() promises */
 	unsigned process_count, process_capacity;
 	unsigned open_count;
+	unsigned open_max;
 	uint64_t clock; /* of uses */
 	unsigned host_count;
 	bool want_symbols;

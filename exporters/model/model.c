@@ -24,6 +24,8 @@ struct model *model_new(const struct model_options *options)
 		return NULL;
 	}
 	model->want_symbols = options && options->symbols;
+	model->open_max =
+		options && options->files_open ? options->files_open : MODEL_FILES_OPEN_MAX;
 	model->run = "";
 	return model;
 }
@@ -200,7 +202,7 @@ struct trace_reader *model_reader(struct model *model, unsigned index, int *erro
 	process->used = ++model->clock;
 	if (process->reader)
 		return process->reader;
-	if (model->open_count >= MODEL_FILES_OPEN_MAX)
+	if (model->open_count >= model->open_max)
 		close_oldest(model);
 	*error = spool_reader_open(process->path, &process->reader, err, sizeof(err));
 	if (*error) {

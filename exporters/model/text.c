@@ -163,27 +163,26 @@ const char *text_keep(struct text_pool *pool, const char *text)
 
 const char *text_keepf(struct text_pool *pool, const char *format, ...)
 {
-	char stack[512], *text = stack;
+	char text[512], *longer;
+	const char *kept;
 	va_list args;
 	int length;
 
 	va_start(args, format);
-	length = vsnprintf(stack, sizeof(stack), format, args);
+	length = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (length < 0)
 		return "";
-	if ((size_t)length >= sizeof(stack)) {
-		text = malloc((size_t)length + 1);
-		if (!text)
-			return "";
-		va_start(args, format);
-		vsnprintf(text, (size_t)length + 1, format, args);
-		va_end(args);
-	}
-	const char *kept = text_pool_get(pool, text_pool_add(pool, text, (size_t)length));
-
-	if (text != stack)
-		free(text);
+	if ((size_t)length < sizeof(text))
+		return text_pool_get(pool, text_pool_add(pool, text, (size_t)length));
+	longer = malloc((size_t)length + 1);
+	if (!longer)
+		return "";
+	va_start(args, format);
+	vsnprintf(longer, (size_t)length + 1, format, args);
+	va_end(args);
+	kept = text_pool_get(pool, text_pool_add(pool, longer, (size_t)length));
+	free(longer);
 	return kept;
 }
 

@@ -24,7 +24,7 @@ int perfetto_export(struct model *model, const char *path, const struct export_o
 		    struct export_result *result, char *err, size_t err_size)
 {
 	static const struct export_options defaults;
-	struct export_result unused;
+	struct export_result unused = {0};
 	struct trace trace;
 	int error;
 

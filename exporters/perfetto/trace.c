@@ -354,13 +354,15 @@ const struct type_cache *type_of(struct trace *trace, const struct wl_event_type
 	uint32_t index = number_map_get(&trace->type_index, TEXT_KEY(type), &fresh);
 	struct type_cache *cache;
 
-	if (!fresh && index)
+	if (!index)
+		return NULL;
+	if (!fresh)
 		return &trace->types[index - 1];
 	if (trace->type_count == trace->type_capacity) {
 		uint32_t capacity = trace->type_capacity ? trace->type_capacity * 2 : 64;
 
 		cache = realloc(trace->types, capacity * sizeof(*cache));
-		if (!cache || !index)
+		if (!cache)
 			return NULL;
 		trace->types = cache;
 		trace->type_capacity = capacity;

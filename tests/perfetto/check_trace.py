@@ -13,6 +13,7 @@ Prints one line of counts and exits 0, or prints what is wrong and exits 1; 77 w
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,22 @@ def load_schema():
 
 class Wrong(Exception):
     pass
+
+
+def check_field_table(schema):
+    """The exporter's table of fields and the schema give the same names the same numbers."""
+    path = os.path.join(HERE, '..', '..', 'exporters', 'perfetto', 'fields.def')
+    messages = schema.DESCRIPTOR.message_types_by_name
+    with open(path, encoding='utf-8') as file:
+        rows = re.findall(r'^PB_(\w+)\((\w+), (\w+), (\d+)(?:, (\w+))?\)', file.read(), re.M)
+    if len(rows) < 50:
+        raise Wrong('the table of fields cannot be read')
+    for _, message, name, number, nested in rows:
+        field = messages[message].fields_by_name.get(name)
+        if field is None or field.number != int(number):
+            raise Wrong('%s.%s is not field %s of the schema' % (message, name, number))
+        if nested and field.message_type.name != nested:
+            raise Wrong('%s.%s is no %s' % (message, name, nested))
 
 
 def varint(data, at):
@@ -771,6 +788,7 @@ def main():
         return 64
     schema = load_schema()
     try:
+        check_field_table(schema)
         trace = Trace(schema, sys.argv[1])
         replay = Replay(trace)
         against = None

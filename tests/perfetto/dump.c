@@ -160,20 +160,14 @@ static void put_record(FILE *file, struct model *model, const struct model_proce
 	fputs("]}\n", file);
 }
 
-static int put_thread(FILE *file, struct model *model, const struct model_process *process,
-		      unsigned thread)
+/* The call a thread had not returned from ends with the recording. */
+static void put_inflight(FILE *file, struct model *model, const struct model_process *process,
+			 unsigned thread)
 {
 	struct trace_inflight *calls = calloc(4096, sizeof(*calls));
-	struct trace_event event;
-	int error = calls ? 0 : -1;
-	struct model_cursor *cursor = model_cursor_open(model, process->index, (int)thread, &error);
+	unsigned count = calls ? model_inflight(model, process->index, calls, 4096) : 0;
 
-	fprintf(file, "{\"kind\":\"thread\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 "}\n",
-		process->unique_pid, process->threads[thread].unique_tid);
-	while (!error && model_cursor_next(cursor, &event) > 0)
-		put_record(file, model, process, &event, NULL);
-	for (unsigned i = 0, count = error ? 0 : model_inflight(model, process->index, calls, 4096);
-	     i < count; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		struct trace_event last = {.type = calls[i].type, .thread = thread};
 
 		if (calls[i].thread != thread || !calls[i].type)
@@ -184,10 +178,25 @@ static int put_thread(FILE *file, struct model *model, const struct model_proces
 			last.end_ns = last.begin_ns;
 		put_record(file, model, process, &last, &calls[i]);
 	}
-	if (cursor)
-		model_cursor_close(cursor);
 	free(calls);
-	return error;
+}
+
+static int put_thread(FILE *file, struct model *model, const struct model_process *process,
+		      unsigned thread)
+{
+	struct trace_event event;
+	int error = 0;
+	struct model_cursor *cursor = model_cursor_open(model, process->index, (int)thread, &error);
+
+	if (!cursor)
+		return error;
+	fprintf(file, "{\"kind\":\"thread\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 "}\n",
+		process->unique_pid, process->threads[thread].unique_tid);
+	while (model_cursor_next(cursor, &event) > 0)
+		put_record(file, model, process, &event, NULL);
+	put_inflight(file, model, process, thread);
+	model_cursor_close(cursor);
+	return 0;
 }
 
 int dump_model(struct model *model, FILE *file)

@@ -38,10 +38,10 @@ static void nesting(void **state)
 	struct export_result result;
 	struct model *model;
 
-	synthetic_trouble(recording, 23, 997, 1, false);
+	synthetic_trouble(recording, 23, 401, 1, false);
 	model = model_of(&recording, 1);
 	check(state, model, "json", &result);
-	assert_true(result.slices > 10000);
+	assert_true(result.slices > 5000);
 	model_close(model);
 }
 
@@ -51,7 +51,7 @@ static void crossing_ranges(void **state)
 	struct export_result result;
 	struct model *model;
 
-	synthetic_trouble(recording, 23, 499, 2, true);
+	synthetic_trouble(recording, 13, 401, 2, true);
 	model = model_of(&recording, 1);
 	check(state, model, "json", &result);
 	assert_true(result.split > 100);

@@ -90,11 +90,11 @@ static void nesting(void **state)
 	struct export_result result;
 	struct model *model;
 
-	synthetic_trouble(recording, 23, 997, 1, false);
+	synthetic_trouble(recording, 23, 401, 1, false);
 	model = model_of(&recording, 1);
 	check(state, model, NULL, &result);
-	assert_true(result.slices > 10000);
-	assert_true(result.synchronizations > 100);
+	assert_true(result.slices > 5000);
+	assert_true(result.synchronizations > 50);
 	model_close(model);
 }
 
@@ -104,7 +104,7 @@ static void crossing_ranges(void **state)
 	struct export_result result;
 	struct model *model;
 
-	synthetic_trouble(recording, 23, 499, 2, true);
+	synthetic_trouble(recording, 13, 401, 2, true);
 	model = model_of(&recording, 1);
 	check(state, model, NULL, &result);
 	assert_true(result.split > 100);
@@ -224,7 +224,7 @@ static void compressed(void **state)
 	struct export_result plain, small;
 	struct model *model;
 
-	synthetic_trouble(recording, 5, 4999, 3, false);
+	synthetic_trouble(recording, 5, 1009, 3, false);
 	model = model_of(&recording, 1);
 	check(state, model, NULL, &plain);
 	check(state, model, &options, &small);
