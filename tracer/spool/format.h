@@ -67,6 +67,9 @@ struct spool_dir_entry {
 	uint32_t sequence; /* among this thread's chunks */
 };
 
+_Static_assert(sizeof(struct spool_dir_entry) == 32, "directory entry");
+_Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header");
+
 enum spool_chunk_type {
 	SPOOL_CHUNK_FREE,
 	SPOOL_CHUNK_RECORDS,

@@ -16,3 +16,15 @@ $(1)_LDLIBS := -lcmocka
 endef
 $(foreach t,$(SPOOL_TESTS),$(eval $(call spool_test,$(t))))
 endif
+
+BENCHES += bench_record
+bench_record_SRCS := tests/bench/bench_record.c
+bench_record_CFLAGS := -ftls-model=initial-exec
+bench_record_LIBS := libspoolwriter libevents
+
+.PHONY: fuzz-spool
+fuzz-spool: ## libFuzzer target of the spool reader (needs clang)
+	@mkdir -p $(O)/fuzz
+	clang $(CPPFLAGS) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $(O)/fuzz/fuzz_spool tests/fuzz/fuzz_spool.c \
+		$(libspoolreader_SRCS) $(libevents_SRCS)
