@@ -232,7 +232,7 @@ static void queries(void)
 	TIMES(17, MUST(cuEventQuery, event));
 	WANT(17, 0, "cuda_poll api=cuEventQuery rule=query cls=polls status=0 flags=0");
 	MUST(cuLaunchHostFunc, stream, hold, NULL);
-	WANT(1, 0, "cuda_launch api=cuLaunchHostFunc kernel= status=0 flags=0");
+	WANT(1, 0, "cuda_launch api=cuLaunchHostFunc kernel= rule=none cls=none status=0 flags=0");
 	while (!atomic_load(&holding))
 		usleep(100);
 	TIMES(29, if (DO(cuStreamQuery)(stream) != CUDA_ERROR_NOT_READY) exit(1));
@@ -261,11 +261,13 @@ static void kernels_and_graphs(void)
 	MUST(cuModuleGetFunction, &fill, module, "fake_fill_u32");
 	WANT(1, 0, "cuda_setup api=cuModuleGetFunction rule=none cls=none status=0 flags=0");
 	TIMES(37, MUST(cuLaunchKernel, fill, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
-	WANT(37, 0, "cuda_launch api=cuLaunchKernel kernel=fake_fill_u32 status=0 flags=0");
+	WANT(37, 0,
+	     "cuda_launch api=cuLaunchKernel kernel=fake_fill_u32 rule=none cls=none status=0 flags=0");
 	MUST(cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	WANT(1, 0, "cuda_graph api=cuStreamBeginCapture_v2 nodes=0 status=0 flags=0");
 	TIMES(3, MUST(cuLaunchKernel, fill, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
-	WANT(3, 0, "cuda_launch api=cuLaunchKernel kernel=fake_fill_u32 status=0 flags=1");
+	WANT(3, 0,
+	     "cuda_launch api=cuLaunchKernel kernel=fake_fill_u32 rule=none cls=none status=0 flags=1");
 	TIMES(2, MUST(cuMemcpyDtoHAsync_v2, pinned, device, 5, stream));
 	WANT(2, 10,
 	     "cuda_copy api=cuMemcpyDtoHAsync_v2 dst_kind=unknown src_kind=unknown rule=none cls=none"

@@ -4,13 +4,15 @@
  * stream and with no kernel; works on a GPU and on the simulated driver. One line a call and relation,
  * from which cuda_matrix_check judges what was recorded:
  *
- *     NAME|idle N B or D|known or new|busy stream, hex|ns the host was held|ns the kernel takes
+ *     NAME|idle N B or D|known or gpu|busy stream, hex|ns the host was held|ns the kernel takes
  *
- * "new": the call was not measured before; what the rules say of it is to be judged by this.
+ * "gpu": the simulated driver does not have this one's behaviour.
  * Around the call the program asks the marker event (its handle is in the first line), so that the
  * recorded call is found.
  *
- *     cuda_matrix [KERNEL_MS]
+ *     cuda_matrix [KERNEL_MS [CUBIN]]
+ *
+ * CUBIN: a compiled kernel fake_spin_ns for the machine's device; without it code is loaded as PTX only.
  */
 #include "tests/fakecuda/fake_cuda.h"
 
@@ -122,6 +124,7 @@ static CUdeviceptr device, device2, managed;
 static char *pageable, *pageable2;
 static void *pinned, *pinned2;
 static uint64_t kernel_ns = 15000000;
+static char *cubin; /* NULL without one */
 
 /* The situation of a row. */
 static char relation;
@@ -165,7 +168,7 @@ static void row_end(const char *name, const char *measured, CUresult status)
 	       (unsigned long long)(relation == 'i' ? 0 : kernel_ns));
 }
 
-/* ROW(name, "known" or "new", call, arguments): nothing if the driver does not have the call. */
+/* ROW(name, "known" or "gpu", call, arguments): nothing if the driver does not have the call. */
 #define ROW(name, measured, symbol, ...)                                                           \
 	do {                                                                                       \
 		CUresult status_;                                                                  \
@@ -309,7 +312,7 @@ static void batches(void)
 
 #define BATCH(what, dst, src, size)                                                                \
 	snprintf(name, sizeof(name), "batch " what ", %s", orders[i].name);                        \
-	ROW(name, "new", cuMemcpyBatchAsync_v2, dst, src, size, 1, &how, &first, 1, busy)
+	ROW(name, "gpu", cuMemcpyBatchAsync_v2, dst, src, size, 1, &how, &first, 1, busy)
 		BATCH("H2D pageable 1 MiB", dev, page, mb);
 		BATCH("H2D pageable 4 B", dev, page, four);
 		BATCH("D2H pageable 1 MiB", page, dev, mb);
@@ -322,9 +325,9 @@ static void batches(void)
 
 static void memory(void)
 {
-	CUdeviceptr made;
-	CUmemoryPool pool;
-	void *host;
+	CUdeviceptr made = 0;
+	CUmemoryPool pool = NULL;
+	void *host = NULL;
 	CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
 	unsigned on = 1;
 
@@ -347,8 +350,8 @@ static void memory(void)
 	ROW("pool trim", "known", cuMemPoolTrimTo, pool, 0);
 	ROW("prefetch, other", "known", cuMemPrefetchAsync_v2, managed, MB, where, 0, other);
 	MUST(cuMemAlloc_v2, &made, MB);
-	ROW("mark SYNC_MEMOPS", "new", cuPointerSetAttribute, &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-	    made);
+	ROW("mark SYNC_MEMOPS", "known", cuPointerSetAttribute, &on,
+	    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, made);
 	ROW("D2D of marked memory", "known", cuMemcpyDtoD_v2, made, device, MB);
 	ROW("memset of marked memory", "known", cuMemsetD8_v2, made, 0, MB);
 	MUST(cuMemFree_v2, made);
@@ -357,7 +360,7 @@ static void memory(void)
 	kernel_start();
 	MUST(cuMemcpyDtoD_v2, made, device, MB);
 	row_begin();
-	row_end("mark SYNC_MEMOPS, copy pending", "new",
+	row_end("mark SYNC_MEMOPS, copy pending", "gpu",
 		cu.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, made));
 	MUST(cuMemFree_v2, made);
 }
@@ -365,7 +368,7 @@ static void memory(void)
 static void arrays(void)
 {
 	const array_shape shape = {.width = 65536, .format = 1, .channels = 1};
-	CUarray array;
+	CUarray array = NULL;
 
 	if (!cu.cuArrayCreate_v2)
 		return;
@@ -377,17 +380,43 @@ static void arrays(void)
 	ROW("array destroy", "known", cuArrayDestroy, array);
 }
 
+/* Code that is compiled already. */
+static void compiled_code(void)
+{
+	void *params[] = {&(uint64_t){0}};
+	CUmodule module = NULL;
+	CUlibrary library = NULL;
+	CUkernel kernel = NULL;
+	CUfunction func = NULL;
+
+	ROW("module load, cubin", "known", cuModuleLoadData, &module, cubin);
+	ROW("module get function, cubin", "known", cuModuleGetFunction, &func, module,
+	    "fake_spin_ns");
+	ROW("first launch, cubin", "known", cuLaunchKernel, func, 1, 1, 1, 1, 1, 1, 0, other,
+	    params, NULL);
+	ROW("module unload, cubin", "known", cuModuleUnload, module);
+	ROW("library load, cubin", "known", cuLibraryLoadData, &library, cubin, NULL, NULL, 0, NULL,
+	    NULL, 0);
+	ROW("library get kernel, cubin", "known", cuLibraryGetKernel, &kernel, library,
+	    "fake_spin_ns");
+	if (relation != 'B')
+		ROW("kernel get function, cubin", "known", cuKernelGetFunction, &func, kernel);
+	ROW("launch of a library's kernel, cubin", "known", cuLaunchKernel, (CUfunction)kernel, 1,
+	    1, 1, 1, 1, 1, 0, other, params, NULL);
+	ROW("library unload, cubin", "known", cuLibraryUnload, library);
+}
+
 static void code_and_graphs(void)
 {
 	void *params[] = {&(uint64_t){0}};
-	CUmodule module;
-	CUlibrary library;
-	CUkernel kernel;
-	CUfunction func;
-	CUstream made;
-	CUevent event;
-	CUgraph graph;
-	CUgraphExec exec;
+	CUmodule module = NULL;
+	CUlibrary library = NULL;
+	CUkernel kernel = NULL;
+	CUfunction func = NULL;
+	CUstream made = NULL;
+	CUevent event = NULL;
+	CUgraph graph = NULL;
+	CUgraphExec exec = NULL;
 
 	ROW("module load", "known", cuModuleLoadData, &module, kernel_text);
 	ROW("module get function", "known", cuModuleGetFunction, &func, module, "fake_spin_ns");
@@ -396,10 +425,10 @@ static void code_and_graphs(void)
 	    NULL, 0);
 	ROW("library get kernel", "known", cuLibraryGetKernel, &kernel, library, "fake_spin_ns");
 	if (relation != 'B') /* then the launch is what loads it */
-		ROW("kernel get function", "new", cuKernelGetFunction, &func, kernel);
+		ROW("kernel get function", "known", cuKernelGetFunction, &func, kernel);
 	if (relation != 'B')
-		ROW("kernel get function again", "new", cuKernelGetFunction, &func, kernel);
-	ROW("launch of a library's kernel", "new", cuLaunchKernel, (CUfunction)kernel, 1, 1, 1, 1,
+		ROW("kernel get function again", "known", cuKernelGetFunction, &func, kernel);
+	ROW("launch of a library's kernel", "gpu", cuLaunchKernel, (CUfunction)kernel, 1, 1, 1, 1,
 	    1, 1, 0, other, params, NULL);
 	ROW("library unload", "known", cuLibraryUnload, library);
 	ROW("stream create", "known", cuStreamCreate, &made, 0);
@@ -466,10 +495,25 @@ static void objects(void)
 	MUST(cuMemsetD8_v2, managed, 1, 2 * MB);
 }
 
+static char *file_read(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	char *content = calloc(1, MB);
+
+	if (!file || !content || !fread(content, 1, MB, file)) {
+		fprintf(stderr, "cuda_matrix: %s cannot be read\n", path);
+		exit(1);
+	}
+	fclose(file);
+	return content;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		kernel_ns = strtoull(argv[1], NULL, 10) * 1000000;
+	if (argc > 2)
+		cubin = file_read(argv[2]);
 	if (find_all())
 		return 77;
 	objects();
@@ -485,6 +529,8 @@ int main(int argc, char **argv)
 		memory();
 		arrays();
 		code_and_graphs();
+		if (cubin)
+			compiled_code();
 	}
 	return 0;
 }

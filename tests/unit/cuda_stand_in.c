@@ -136,6 +136,12 @@ static CUresult real_name(const char **name, CUfunction func)
 	return CUDA_SUCCESS;
 }
 
+static CUresult real_loading_mode(int *mode)
+{
+	*mode = 2; /* lazy */
+	return CUDA_SUCCESS;
+}
+
 static CUresult real_nodes(CUgraph graph, void *nodes, size_t *count)
 {
 	(void)graph;
@@ -159,6 +165,8 @@ void *wl_symbol_find(const char *soname_prefix, const char *name, const char *ve
 		return real_capturing;
 	if (!strcmp(name, "cuFuncGetName"))
 		return real_name;
+	if (!strcmp(name, "cuModuleGetLoadingMode"))
+		return real_loading_mode;
 	if (!strcmp(name, "cuGraphGetNodes"))
 		return real_nodes;
 	for (unsigned id = 0; id < CU_ID_MAX; id++)

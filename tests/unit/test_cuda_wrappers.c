@@ -203,21 +203,32 @@ static void captured_work_is_marked(void **state)
 
 static void batches_are_as_bad_as_their_worst(void **state)
 {
-	CUdeviceptr dsts[] = {DEVICE, PAGEABLE, DEVICE}, srcs[] = {PAGEABLE, DEVICE, PINNED};
-	size_t sizes[] = {3, 5, 7};
+	CUdeviceptr dsts[] = {PAGEABLE, DEVICE, DEVICE, DEVICE};
+	CUdeviceptr srcs[] = {DEVICE, PINNED, PAGEABLE, PAGEABLE};
+	struct CUmemcpyAttributes how[] = {{.srcAccessOrder = CU_ORDER_STREAM},
+					   {.srcAccessOrder = CU_ORDER_ANY},
+					   {.srcAccessOrder = CU_ORDER_STREAM}};
+	size_t sizes[] = {3, 5, 7, 11}, from[] = {0, 2, 3};
 
 	(void)state;
 	fresh();
-	cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 3, NULL, NULL, 0, STREAM(OTHER_STREAM));
-	assert_int_equal(last.copy.rule, WL_rule_async_to_pageable);
-	assert_int_equal(last.copy.dst, PAGEABLE);
-	assert_int_equal(last.copy.bytes, 15);
+	cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 4, how, from, 3, STREAM(OTHER_STREAM));
+	assert_int_equal(last.copy.rule, WL_rule_batch_in_order);
+	assert_int_equal(last.copy.src, PAGEABLE);
+	assert_int_equal(last.copy.bytes, 26);
 	assert_int_equal(last.copy.stack, 1);
 	fresh();
-	cuMemcpyBatchAsync_v2(dsts + 2, srcs + 2, sizes + 2, 1, NULL, NULL, 0,
-			      STREAM(OTHER_STREAM));
+	cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 4, how, from, 2, STREAM(OTHER_STREAM));
+	assert_int_equal(last.copy.rule, WL_rule_async_from_pageable);
+	assert_int_equal(last.copy.cls, WL_call_class_stages);
+	fresh();
+	cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 2, how, from, 1, STREAM(OTHER_STREAM));
 	assert_int_equal(last.copy.cls, WL_call_class_device_only);
 	assert_int_equal(last.copy.stack, 0);
+	how[0].srcAccessOrder = CU_ORDER_DURING_CALL;
+	fresh();
+	cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 1, how, from, 1, STREAM(OTHER_STREAM));
+	assert_int_equal(last.copy.rule, WL_rule_batch_during_call);
 }
 
 static void kernels_have_names(void **state)
@@ -243,6 +254,54 @@ static void kernels_have_names(void **state)
 	errno = EDOM;
 	cuLaunchKernel(func, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
 	assert_int_equal(last.launch.kernel, 0);
+}
+
+static void a_library_is_loaded_by_its_first_use(void **state)
+{
+	CUlibrary library = (CUlibrary)P(0x71b), idle = (CUlibrary)P(0x71c);
+	CUkernel one = (CUkernel)P(0x811), two = (CUkernel)P(0x812);
+	CUfunction func = (CUfunction)P(0x813);
+
+	(void)state;
+	fresh();
+	cuLibraryLoadData(&library, "", NULL, NULL, 0, NULL, NULL, 0);
+	assert_int_equal(last.setup.cls, WL_call_class_none);
+	errno = EDOM;
+	cuLibraryLoadData(&idle, "", NULL, NULL, 0, NULL, NULL, 0);
+	errno = EDOM;
+	cuLibraryGetKernel(&one, library, "one");
+	errno = EDOM;
+	cuLibraryGetKernel(&two, library, "two");
+	fresh();
+	driver_status = 2; /* out of memory: it will be tried again */
+	cuLaunchKernel((CUfunction)one, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	fresh();
+	cuLaunchKernel((CUfunction)one, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	assert_int_equal(last.launch.rule, WL_rule_library_first_use);
+	assert_int_equal(last.launch.cls, WL_call_class_waits);
+	assert_int_equal(last.launch.stack, 1);
+	assert_string_equal(string(last.launch.kernel), "one");
+	errno = EDOM;
+	cuLaunchKernel((CUfunction)two, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	assert_int_equal(last.launch.cls, WL_call_class_none);
+	errno = EDOM;
+	cuKernelGetFunction(&func, two);
+	assert_int_equal(last.setup.cls, WL_call_class_none);
+	errno = EDOM;
+	cuLibraryUnload(library);
+	assert_int_equal(last.setup.cls, WL_call_class_waits);
+	errno = EDOM;
+	cuLibraryUnload(idle);
+	assert_int_equal(last.setup.cls, WL_call_class_none);
+	assert_int_equal(last.flags, WL_FLAG_GUESSED);
+	fresh();
+	cuLibraryLoadData(&library, "", NULL, NULL, 0, NULL, NULL, 0);
+	errno = EDOM;
+	cuLibraryGetKernel(&one, library, "one");
+	errno = EDOM;
+	cuKernelGetFunction(&func, one);
+	assert_int_equal(last.setup.rule, WL_rule_library_first_use);
+	assert_int_equal(last.setup.stack, 1);
 }
 
 /* --- polls ---------------------------------------------------------------------------------------- */
@@ -503,6 +562,7 @@ int main(void)
 		cmocka_unit_test(captured_work_is_marked),
 		cmocka_unit_test(batches_are_as_bad_as_their_worst),
 		cmocka_unit_test(kernels_have_names),
+		cmocka_unit_test(a_library_is_loaded_by_its_first_use),
 		cmocka_unit_test(a_loop_of_queries_is_one_wait),
 		cmocka_unit_test(another_call_ends_a_run),
 		cmocka_unit_test(ranges_like_a_byte_map),

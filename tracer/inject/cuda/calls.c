@@ -77,10 +77,17 @@ void cu_launch_begin(struct cu_launch *call)
 	cu_frame_enter(&call->f);
 	if (call->told == CU_TOLD_NOW)
 		launch_on_stream(call, call->ev.stream);
+	if (call->named && cu_library_first_use(call->ev.func)) {
+		call->first_use = true;
+		call->ev.rule = WL_rule_library_first_use;
+		call->ev.cls = cu_classify_rule(call->ev.rule).cls;
+		call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
+	}
 	call->ev.api = cu_api(&call->f);
 	cu_frame_start(&call->f);
 	/* A launch blocks when the queue of the device is full. */
-	spool_enter(WL_EV_cuda_launch, call->ev.api, call->f.begin, 0, call->ev.stream);
+	spool_enter(WL_EV_cuda_launch, call->ev.api, call->f.begin, call->ev.stack,
+		    call->ev.stream);
 }
 
 void cu_launch_told(struct cu_launch *call, const struct CUlaunchConfig *how)
@@ -122,6 +129,9 @@ void cu_launch_end(struct cu_launch *call, CUresult status)
 		launch_on_stream(call, call->ev.stream);
 	if (call->named && status == CUDA_SUCCESS)
 		call->ev.kernel = cu_kernel_name(call->ev.func);
+	if (call->first_use && status == CUDA_SUCCESS)
+		cu_library_used(call->ev.func);
+	CU_REFUSED(call, status);
 	spool_append(WL_EV_cuda_launch, call->f.begin, end, call->f.flags, &call->ev,
 		     sizeof(call->ev));
 	cu_frame_leave(&call->f);
@@ -218,6 +228,12 @@ void cu_setup_begin(struct cu_setup *call)
 		cu_frame_start(&call->f);
 		call->ticks = spool_ticks();
 		return;
+	}
+	if (call->uses && cu_library_first_use(call->uses))
+		call->ev.rule = WL_rule_library_first_use;
+	if (call->unloads && cu_library_unused(call->unloads)) {
+		call->ev.rule = WL_rule_none;
+		call->guessed = true;
 	}
 	verdict = cu_classify_rule(call->ev.rule);
 	call->ev.cls = verdict.cls;

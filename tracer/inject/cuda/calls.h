@@ -68,6 +68,7 @@ struct cu_copy {
 	struct wl_ev_cuda_copy ev;
 	uint8_t dst_as, src_as; /* enum cu_as */
 	uint8_t told;           /* enum cu_told */
+	uint8_t order;          /* enum cu_batch_order */
 	bool async;
 };
 
@@ -81,7 +82,8 @@ struct cu_launch {
 	struct cu_frame f;
 	struct wl_ev_cuda_launch ev;
 	uint8_t told;
-	bool named; /* func is a kernel, not a host function */
+	bool named;     /* func is a kernel, not a host function */
+	bool first_use; /* of its library */
 };
 
 struct cu_graph {
@@ -105,6 +107,8 @@ struct cu_setup {
 	struct cu_frame f;
 	struct wl_ev_cuda_setup ev;
 	uint64_t ticks; /* begin by the processor's counter, for the call that begins a recording */
+	uint64_t uses;  /* a library's kernel, 0 none */
+	uint64_t unloads; /* a library, 0 none */
 	bool guessed;
 };
 
@@ -132,8 +136,11 @@ CU_KIND(lookup)
 /* What forms run after a successful call. They may read what the pointers point to. */
 void cu_copy_told_2d(struct cu_copy *call, const struct CUDA_MEMCPY2D *how);
 void cu_copy_told_3d(struct cu_copy *call, const struct CUDA_MEMCPY3D *how);
+/* attributes: one for the members from index[i] on, up to the next one's. */
 void cu_copy_told_batch(struct cu_copy *call, const CUdeviceptr *dsts, const CUdeviceptr *srcs,
-			const size_t *sizes, size_t count);
+			const size_t *sizes, size_t count,
+			const struct CUmemcpyAttributes *attributes, const size_t *indices,
+			size_t attribute_count);
 void cu_copy_told_3d_batch(struct cu_copy *call, const struct CUDA_MEMCPY3D_BATCH_OP *ops,
 			   size_t count);
 void cu_launch_told(struct cu_launch *call, const struct CUlaunchConfig *how);
@@ -151,6 +158,9 @@ void cu_ctx_flags(unsigned flags);
 void cu_stream_made(struct cu_setup *call, CUstream stream, unsigned flags);
 void cu_stream_gone(CUstream stream);
 void cu_function_found(struct cu_setup *call, const void *func, const char *name);
+void cu_library_made(struct cu_setup *call, CUlibrary library);
+void cu_library_kernel(struct cu_setup *call, CUkernel kernel, CUlibrary library, const char *name);
+void cu_library_gone(CUlibrary library);
 void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *kernel);
 void cu_lookup_found(struct cu_lookup *call, void **found);
 void cu_export_table_given(const unsigned char *id);
@@ -188,6 +198,18 @@ static inline bool cu_stream_captured(uint64_t stream)
 	return atomic_load_explicit(&cu_captures, memory_order_relaxed) > 0 &&
 	       cu_stream_captured_slow(stream);
 }
+
+/* Libraries (libraries.c). Whether using the kernel now is what loads its library. */
+bool cu_library_first_use_slow(uint64_t kernel);
+bool cu_library_any_unused(void);
+static inline bool cu_library_first_use(uint64_t kernel)
+{
+	return cu_library_any_unused() && cu_library_first_use_slow(kernel);
+}
+/* The kernel has been used. */
+void cu_library_used(uint64_t kernel);
+/* Whether the library was never used. */
+bool cu_library_unused(uint64_t library);
 
 /* Kernel names (names.c): interned name of a function, 0 if the driver does not tell. */
 uint32_t cu_kernel_name(uint64_t func);

@@ -25,6 +25,21 @@ static struct cu_verdict async_copy(uint8_t dst, uint8_t src, bool guessed)
 	return VERDICT(none, device_only, guessed);
 }
 
+static struct cu_verdict batched_copy(uint8_t dst, uint8_t src, uint8_t order, bool guessed)
+{
+	guessed |= dst == WL_mem_kind_managed || src == WL_mem_kind_managed;
+	if (order == CU_ORDER_DURING_CALL) {
+		if (src == WL_mem_kind_pageable)
+			return VERDICT(async_from_pageable, stages, guessed);
+		return VERDICT(batch_during_call, waits, guessed || !is_host(dst));
+	}
+	if (src != WL_mem_kind_pageable || is_host(dst))
+		return VERDICT(none, device_only, guessed);
+	if (order == CU_ORDER_STREAM)
+		return VERDICT(batch_in_order, waits, guessed);
+	return VERDICT(async_from_pageable, stages, guessed);
+}
+
 static struct cu_verdict sync_copy(uint8_t dst, uint8_t src, bool sync_memops, bool guessed)
 {
 	if (is_host(dst) && is_host(src))
@@ -52,6 +67,8 @@ struct cu_verdict cu_classify_copy(const struct cu_copy_facts *facts)
 		dst = WL_mem_kind_pageable;
 	if (src == WL_mem_kind_unknown)
 		src = WL_mem_kind_pageable;
+	if (facts->order != CU_NOT_BATCHED)
+		return batched_copy(dst, src, facts->order, guessed);
 	return facts->async ? async_copy(dst, src, guessed)
 			    : sync_copy(dst, src, facts->sync_memops, guessed);
 }

@@ -16,9 +16,18 @@ struct cu_verdict {
 	bool guessed; /* a fact was missing and the likelier case was taken, or it was never measured */
 };
 
+/* When the source of a batched copy is read; numbers as in the driver's attributes. */
+enum cu_batch_order {
+	CU_NOT_BATCHED,
+	CU_ORDER_STREAM,
+	CU_ORDER_DURING_CALL,
+	CU_ORDER_ANY,
+};
+
 struct cu_copy_facts {
 	uint8_t dst, src; /* enum wl_mem_kind */
 	bool async;
+	uint8_t order;    /* enum cu_batch_order */
 	bool sync_memops; /* one side, or the context, is marked SYNC_MEMOPS */
 };
 

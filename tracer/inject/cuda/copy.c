@@ -28,7 +28,7 @@ static uint8_t side_kind(uint64_t ptr, uint8_t as, bool async, bool *sync_memops
 
 static void judge(struct cu_copy *call)
 {
-	struct cu_copy_facts facts = {.async = call->async};
+	struct cu_copy_facts facts = {.async = call->async, .order = call->order};
 	struct cu_verdict verdict;
 
 	/* No bytes: the driver returns at once (measured). */
@@ -142,11 +142,18 @@ static void batch_member(struct cu_copy *call, const struct cu_copy *member, siz
 }
 
 void cu_copy_told_batch(struct cu_copy *call, const CUdeviceptr *dsts, const CUdeviceptr *srcs,
-			const size_t *sizes, size_t count)
+			const size_t *sizes, size_t count,
+			const struct CUmemcpyAttributes *attributes, const size_t *indices,
+			size_t attribute_count)
 {
 	struct cu_copy member = *call;
+	size_t at = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		while (at + 1 < attribute_count && indices[at + 1] <= i)
+			at++;
+		member.order =
+			attribute_count ? (uint8_t)attributes[at].srcAccessOrder : CU_ORDER_STREAM;
 		member.ev.dst = dsts[i];
 		member.ev.src = srcs[i];
 		member.ev.bytes = sizes[i];
@@ -178,6 +185,7 @@ void cu_copy_told_3d_batch(struct cu_copy *call, const struct CUDA_MEMCPY3D_BATC
 		member.ev.dst = operand(&ops[i].dst, &member.dst_as);
 		member.ev.src = operand(&ops[i].src, &member.src_as);
 		member.ev.bytes = ops[i].width * ops[i].height * ops[i].depth;
+		member.order = (uint8_t)ops[i].srcAccessOrder;
 		if (i < BATCH_LOOKED_AT)
 			judge(&member);
 		else

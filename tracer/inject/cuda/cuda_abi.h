@@ -109,6 +109,12 @@ struct CUmemLocation {
 	int type, id;
 };
 
+struct CUmemcpyAttributes {
+	int srcAccessOrder;
+	struct CUmemLocation srcLocHint, dstLocHint;
+	unsigned flags;
+};
+
 struct CUmemcpy3DOperand {
 	int type;
 	union {

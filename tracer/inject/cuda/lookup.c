@@ -22,6 +22,7 @@ static const char *const helper_names[CU_HELPER_MAX] = {
 	[CU_HELPER_cuDriverGetVersion] = "cuDriverGetVersion",
 	[CU_HELPER_cuDeviceGetCount] = "cuDeviceGetCount",
 	[CU_HELPER_cuDeviceGetName] = "cuDeviceGetName",
+	[CU_HELPER_cuModuleGetLoadingMode] = "cuModuleGetLoadingMode",
 };
 static _Atomic(void *) helpers[CU_HELPER_MAX];
 static const char absent_mark;

@@ -76,6 +76,7 @@ void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *
 	uint64_t value;
 
 	call->ev.object = (uintptr_t)func;
+	cu_library_used((uintptr_t)kernel);
 	if (wl_recording && cu_map_get(&kernels, (uintptr_t)kernel, &value) &&
 	    value >> 32 == stamp() >> 32)
 		cu_map_put(&kernels, (uintptr_t)func, value);
