@@ -37,7 +37,6 @@ struct CUgraphExec_st;
 	ENTRY(primary_release, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease",        \
 	      (int device))                                                                        \
 	ENTRY(context_set, "cuCtxSetCurrent", NULL, (struct CUctx_st * context))                   \
-	ENTRY(context_limit, "cuCtxSetLimit", NULL, (int limit, size_t value))                     \
 	ENTRY(module_load, "cuModuleLoadData", NULL,                                               \
 	      (struct CUmod_st * *module, const void *image))                                      \
 	ENTRY(module_unload, "cuModuleUnload", NULL, (struct CUmod_st * module))                   \

@@ -210,7 +210,7 @@ static int open_static(struct sampler *s)
 
 /*
  * How many thread blocks share a sample, and their threads. Measured on an H200: up to some 16 Ki items the barriers among
- * blocks cost more than a second block gains; above, more blocks help a sample by itself down to 4 Ki items each. With a batch
+ * blocks cost more than a second block gains; above, more blocks help a sample by itself down to 2 Ki items each. With a batch
  * of large samples two smaller blocks a multiprocessor do better: while some wait for memory, others compute, as long as
  * several samples are under way at once.
  */
@@ -222,7 +222,7 @@ static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigne
 	double candidates = 0;
 
 	if (s->cuda->cooperative && a->n > 16384) {
-		blocks = a->n / 4096 < sms / a->batch ? a->n / 4096 : sms / a->batch;
+		blocks = a->n / 2048 < sms / a->batch ? a->n / 2048 : sms / a->batch;
 		if (a->batch > 1 && a->n >= 1u << 18) {
 			threads = 512;
 			blocks = a->n / 65536 < sms / 2 ? a->n / 65536 : sms / 2;

@@ -24,7 +24,7 @@ static struct level level_of(const struct sampler_args *a)
 static void classify(const unsigned grid[3], const struct sampler_args *a)
 {
 	for (unsigned s = 0; s < grid[1]; s++) {
-		unsigned long long w = sampler_word(sampler_cpu_stream(a, s), 0);
+		struct sampler_keys keys = sampler_keys_of(sampler_cpu_stream(a, s));
 		unsigned *pos = a->positive + (size_t)s * a->words,
 			 *neg = a->negative + (size_t)s * a->words;
 		unsigned *histogram = a->histogram + (size_t)s * 2 * SAMPLER_DIGIT_BINS;
@@ -37,8 +37,7 @@ static void classify(const unsigned grid[3], const struct sampler_args *a)
 			if (kind == 2)
 				continue;
 			(kind ? pos : neg)[i / 32] |= 1u << (i & 31);
-			histogram[(1 - kind) * SAMPLER_DIGIT_BINS +
-				  (sampler_key(i, (unsigned)w, (unsigned)(w >> 32)) >> 21)]++;
+			histogram[(1 - kind) * SAMPLER_DIGIT_BINS + (sampler_key(i, keys) >> 21)]++;
 		}
 	}
 }
@@ -46,7 +45,7 @@ static void classify(const unsigned grid[3], const struct sampler_args *a)
 static void pick_begin(const struct sampler_args *a, unsigned sample, const unsigned *histogram)
 {
 	struct sampler_state *s = a->state + sample;
-	unsigned long long stream = sampler_cpu_stream(a, sample), w = sampler_word(stream, 0);
+	unsigned long long stream = sampler_cpu_stream(a, sample);
 
 	for (unsigned c = 0; c < 2; c++) {
 		s->have[c] = 0;
@@ -54,8 +53,7 @@ static void pick_begin(const struct sampler_args *a, unsigned sample, const unsi
 			s->have[c] += histogram[c * SAMPLER_DIGIT_BINS + i];
 		s->prefix[c] = 0;
 	}
-	s->s0 = (unsigned)w;
-	s->s1 = (unsigned)(w >> 32);
+	s->keys = sampler_keys_of(stream);
 	sampler_cpu_order(stream, s->order);
 	sampler_split(s->have[0], s->have[1], a->k, a->k_pos, a->fill_pos, &s->want[0],
 		      &s->want[1]);
@@ -102,7 +100,7 @@ static void refine(const unsigned grid[3], const struct sampler_args *a)
 			size_t word = (size_t)sample * a->words + i / 32;
 			unsigned pos = a->positive[word] >> (i & 31) & 1,
 				 neg = a->negative[word] >> (i & 31) & 1;
-			unsigned c = pos ? 0 : 1, key = sampler_key(i, s->s0, s->s1);
+			unsigned c = pos ? 0 : 1, key = sampler_key(i, s->keys);
 
 			if ((pos | neg) && s->drawn[c] && key >> level.above == s->prefix[c])
 				histogram[c * SAMPLER_DIGIT_BINS +
@@ -136,7 +134,7 @@ static void mark(const unsigned grid[3], const struct sampler_args *a)
 
 			if (i % 32 == 0)
 				a->selected[base + i / 32] = 0;
-			if ((pos | neg) && sampler_key(i, s->s0, s->s1) < s->limit[pos ? 0 : 1])
+			if ((pos | neg) && sampler_key(i, s->keys) < s->limit[pos ? 0 : 1])
 				a->selected[base + i / 32] |= 1u << (i & 31);
 		}
 		count_tiles(a, sample);
@@ -201,12 +199,12 @@ static void naive_list(const struct sampler_args *a)
 
 static void naive_histogram(const struct sampler_args *a)
 {
-	unsigned long long w = sampler_word(sampler_cpu_stream(a, 0), 0);
+	struct sampler_keys keys = sampler_keys_of(sampler_cpu_stream(a, 0));
 	struct level level = level_of(a);
 
 	for (unsigned c = 0; c < 2; c++)
 		for (unsigned i = 0; i < a->list_n[c]; i++) {
-			unsigned key = sampler_key(a->list[c][i], (unsigned)w, (unsigned)(w >> 32));
+			unsigned key = sampler_key(a->list[c][i], keys);
 
 			if (a->level == 0 ||
 			    (a->state->drawn[c] && key >> level.above == a->state->prefix[c]))
@@ -221,7 +219,7 @@ static void naive_mark(const struct sampler_args *a)
 		for (unsigned i = 0; i < a->list_n[c]; i++) {
 			unsigned item = a->list[c][i];
 
-			if (sampler_key(item, a->state->s0, a->state->s1) >= a->state->limit[c])
+			if (sampler_key(item, a->state->keys) >= a->state->limit[c])
 				continue;
 			a->selected[item / 32] |= 1u << (item & 31);
 			if (c == 0)

@@ -19,12 +19,8 @@ unsigned long long sampler_cpu_stream(const struct sampler_args *a, unsigned sam
 
 void sampler_cpu_order(unsigned long long stream, unsigned *words)
 {
-	for (unsigned r = 0; r < SAMPLER_ROUNDS_MAX; r++) {
-		unsigned long long w = sampler_word(stream, r + 1);
-
-		words[2 * r] = (unsigned)w;
-		words[2 * r + 1] = (unsigned)(w >> 32);
-	}
+	for (unsigned r = 0; r < SAMPLER_ROUNDS_MAX; r++)
+		sampler_order_round(stream, r, words);
 }
 
 unsigned sampler_cpu_class(const struct sampler_args *a, unsigned sample, unsigned item)
@@ -105,8 +101,9 @@ unsigned sampler_cpu_select(unsigned *keys, size_t n, size_t select)
 
 static void run_sample(const struct sampler_args *a, unsigned sample, unsigned *keys)
 {
-	unsigned long long stream = sampler_cpu_stream(a, sample), w = sampler_word(stream, 0);
-	unsigned s0 = (unsigned)w, s1 = (unsigned)(w >> 32), order[SAMPLER_ORDER_WORDS];
+	unsigned long long stream = sampler_cpu_stream(a, sample);
+	struct sampler_keys by = sampler_keys_of(stream);
+	unsigned order[SAMPLER_ORDER_WORDS];
 	unsigned have[2] = {0, 0}, want[2], last[2] = {0, 0}, bits, total, rank = 0;
 
 	sampler_cpu_order(stream, order);
@@ -114,9 +111,9 @@ static void run_sample(const struct sampler_args *a, unsigned sample, unsigned *
 		unsigned kind = sampler_cpu_class(a, sample, i);
 
 		if (kind == 1) /* positives from the front of the array, negatives from its end */
-			keys[have[0]++] = sampler_key(i, s0, s1);
+			keys[have[0]++] = sampler_key(i, by);
 		else if (kind == 0)
-			keys[a->n - ++have[1]] = sampler_key(i, s0, s1);
+			keys[a->n - ++have[1]] = sampler_key(i, by);
 	}
 	sampler_split(have[0], have[1], a->k, a->k_pos, a->fill_pos, &want[0], &want[1]);
 	if (want[0])
@@ -128,7 +125,7 @@ static void run_sample(const struct sampler_args *a, unsigned sample, unsigned *
 	for (unsigned i = 0; i < a->n && rank < total; i++) {
 		unsigned kind = sampler_cpu_class(a, sample, i), c = kind == 1 ? 0 : 1;
 
-		if (kind < 2 && want[c] && sampler_key(i, s0, s1) <= last[c])
+		if (kind < 2 && want[c] && sampler_key(i, by) <= last[c])
 			sampler_cpu_emit(a, sample, i, kind,
 					 sampler_slot(rank++, total, bits, order));
 	}

@@ -39,7 +39,7 @@ struct sampler_state {
 	unsigned long long limit[2]; /* draw keys below this; valid after the last level */
 	unsigned total;              /* drawn[0] + drawn[1] */
 	unsigned order_bits;
-	unsigned s0, s1;
+	struct sampler_keys keys;
 	unsigned order[SAMPLER_ORDER_WORDS];
 };
 
@@ -119,7 +119,7 @@ struct sampler_fused_shared {
 	unsigned warp_drawn[32];
 	unsigned warp_base[32];
 	unsigned order[SAMPLER_ORDER_WORDS];
-	unsigned s0, s1;
+	struct sampler_keys keys;
 	unsigned have[2];
 	unsigned certain[2];
 	unsigned want[2];  /* to draw of each class */

@@ -141,22 +141,20 @@ DEV_FN u32 fused_bin(const struct sampler_fused_shared *sh, u32 c, u32 key)
 
 #define CANDIDATE_NEGATIVE 0x80000000u
 
-/* Notes the candidates of 32 words from `w` on: lane l holds those of word w + l as bits. */
-DEV_FN void fused_candidates(struct fused *f, u32 w, u32 bits)
+/* Notes the calling lane's item of word w as a candidate, if it is one. */
+DEV_FN void fused_candidate(struct fused *f, u32 w, struct fused_word word, u32 key)
 {
 	struct sampler_fused_shared *sh = f->sh;
-	u32 lane = DEV_LANE, up_to = dev_warp_scan(DEV_POPC(bits), lane), at = 0;
+	u32 lane = DEV_LANE, c = word.positive >> lane & 1 ? 0 : 1;
 
-	if (lane == 31)
-		at = DEV_ADD(&sh->candidates, up_to);
-	at = dev_shfl(at, 31) + up_to - DEV_POPC(bits);
-	for (; bits && at < SAMPLER_CANDIDATES; bits &= bits - 1, at++) {
-		u32 b = DEV_CTZ(bits),
-		    negative = f->bits[w + lane].positive >> b & 1 ? 0 : CANDIDATE_NEGATIVE;
+	if (((word.positive | word.rest) >> lane & 1) && key - sh->low[c] < sh->width[c]) {
+		u32 at = DEV_ADD(&sh->candidates, 1);
 
-		sh->u.window.key[at] = sampler_key(f->first + (w + lane) * 32 + b, sh->s0, sh->s1);
-		sh->u.window.place[at] =
-			((DEV_TID / 32 * f->stride + w + lane) * 32 + b) | negative;
+		if (at < SAMPLER_CANDIDATES) {
+			sh->u.window.key[at] = key;
+			sh->u.window.place[at] = (DEV_TID / 32 * f->stride + w) * 32 + lane +
+						 (c ? CANDIDATE_NEGATIVE : 0);
+		}
 	}
 }
 
@@ -165,36 +163,31 @@ DEV_FN void fused_mark(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
 	u32 lane = DEV_LANE, warp = DEV_TID / 32, drawn = 0, drawn_pos = 0;
-	u32 s0 = sh->s0, s1 = sh->s1;
 	u32 low0 = sh->low[0], low1 = sh->low[1], width0 = sh->width[0], width1 = sh->width[1];
+	struct sampler_keys keys = sh->keys;
 
-	for (u32 w = 0; w < f->words; w += 32) {
-		u32 mine = 0, end = f->stride - w < 32 ? f->stride - w : 32;
+	for (u32 w = 0; w < f->words;
+	     w += 4) { /* four at a time hide each other's latency; words past the end are 0 */
+		struct fused_word word[4];
+		u32 key[4];
+		int near = 0;
 
-		for (u32 i = 0; i < end;
-		     i +=
-		     4) { /* four at a time hide each other's latency; words past the end are 0 */
-			struct fused_word word[4];
+		for (u32 s = 0; s < 4; s++)
+			word[s] = f->bits[w + s];
+		for (u32 s = 0; s < 4; s++)
+			key[s] = sampler_key(f->first + (w + s) * 32 + lane, keys);
+		for (u32 s = 0; s < 4; s++) {
+			/* Both thresholds for every item and the classes by whole words: fewer instructions than a choice. */
+			u32 marked = (dev_ballot(key[s] < low0) & word[s].positive) |
+				     (dev_ballot(key[s] < low1) & word[s].rest);
 
-			for (u32 s = 0; s < 4; s++)
-				word[s] = f->bits[w + i + s];
-			for (u32 s = 0; s < 4; s++) {
-				/* Both classes' bounds for every item, and classes by whole words: fewer instructions than a
-				 * choice for each item. */
-				u32 key = sampler_key(f->first + (w + i + s) * 32 + lane, s0, s1);
-				u32 marked = (dev_ballot(key < low0) & word[s].positive) |
-					     (dev_ballot(key < low1) & word[s].rest);
-				u32 near = (dev_ballot(key - low0 < width0) & word[s].positive) |
-					   (dev_ballot(key - low1 < width1) & word[s].rest);
-
-				if (lane == 0)
-					f->bits[w + i + s].rest = marked;
-				if (lane == i + s)
-					mine = near;
-			}
+			near |= key[s] - low0 < width0 || key[s] - low1 < width1;
+			if (lane == 0)
+				f->bits[w + s].rest = marked;
 		}
-		if (dev_ballot(mine != 0))
-			fused_candidates(f, w, mine);
+		if (near)
+			for (u32 s = 0; s < 4; s++)
+				fused_candidate(f, w + s, word[s], key[s]);
 	}
 	dev_warp_sync();
 	for (u32 w = lane; w < f->words; w += 32) {
@@ -349,7 +342,7 @@ DEV_FN void fused_count_up_to(struct fused *f, const u32 *at_most, const u32 *an
 	for (u32 w = 0; w < f->words; w++) {
 		struct fused_word word = f->bits[w];
 		u32 c = word.positive >> lane & 1 ? 0 : 1, taken;
-		u32 key = sampler_key(f->first + w * 32 + lane, f->sh->s0, f->sh->s1);
+		u32 key = sampler_key(f->first + w * 32 + lane, f->sh->keys);
 
 		taken = dev_ballot(((word.positive | word.rest) >> lane & 1) && any[c] &&
 				   key <= at_most[c]);
@@ -507,17 +500,11 @@ DEV_FN void fused_begin(struct fused *f)
 	u32 t = DEV_TID;
 
 	DEV_SYNC();
-	if (t <= SAMPLER_ROUNDS_MAX) {
-		u64 w = sampler_word(item_stream(f->a, f->sample), t);
-
-		if (t == 0) {
-			sh->s0 = (u32)w;
-			sh->s1 = (u32)(w >> 32);
-			sh->candidates = sh->miss = sh->base = 0;
-		} else {
-			sh->order[2 * t - 2] = (u32)w;
-			sh->order[2 * t - 1] = (u32)(w >> 32);
-		}
+	if (t < SAMPLER_ROUNDS_MAX) {
+		sampler_order_round(item_stream(f->a, f->sample), t, sh->order);
+	} else if (t == SAMPLER_ROUNDS_MAX) {
+		sh->keys = sampler_keys_of(item_stream(f->a, f->sample));
+		sh->candidates = sh->miss = sh->base = 0;
 	}
 	if (t < 2)
 		sh->have[t] = sh->certain[t] = sh->threshold[t] = 0;

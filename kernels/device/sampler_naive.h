@@ -83,14 +83,14 @@ DEV_KERNEL(SAMPLER_BLOCK, sampler_naive_histogram)(DEV_PARAM struct sampler_args
 	struct sampler_static_shared *sh = (struct sampler_static_shared *)dev_shared();
 	u32 c = DEV_BLOCK_Y, shift = level_shift(a.level), mask = level_bins(a.level) - 1;
 	const struct sampler_state *s = a.state;
-	u64 w = sampler_word(item_stream(&a, 0), 0);
+	struct sampler_keys keys = sampler_keys_of(item_stream(&a, 0));
 
 	for (u32 i = DEV_TID; i < SAMPLER_DIGIT_BINS; i += DEV_NTID)
 		sh->bins[0][i] = 0;
 	DEV_SYNC();
 	for (u32 i = DEV_BLOCK_X * DEV_NTID + DEV_TID; i < a.list_n[c];
 	     i += DEV_BLOCKS_X * DEV_NTID) {
-		u32 key = sampler_key(a.list[c][i], (u32)w, (u32)(w >> 32));
+		u32 key = sampler_key(a.list[c][i], keys);
 
 		if (a.level == 0 ||
 		    (s->drawn[c] && key >> level_shift(a.level - 1) == s->prefix[c]))
@@ -113,7 +113,7 @@ DEV_KERNEL(SAMPLER_BLOCK, sampler_naive_mark)(DEV_PARAM struct sampler_args a)
 	     i += DEV_BLOCKS_X * DEV_NTID) {
 		u32 item = a.list[c][i];
 
-		if (sampler_key(item, s->s0, s->s1) >= s->limit[c])
+		if (sampler_key(item, s->keys) >= s->limit[c])
 			continue;
 		DEV_OR(&a.selected[item / 32], 1u << (item & 31));
 		if (c == 0)

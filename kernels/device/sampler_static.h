@@ -50,7 +50,7 @@ DEV_FN void static_classify(const struct sampler_args *a, u32 label_bytes)
 	struct sampler_static_shared *sh = (struct sampler_static_shared *)dev_shared();
 	u32 sample = DEV_BLOCK_Y, lane = DEV_LANE, first = DEV_BLOCK_X * SAMPLER_TILE;
 	u32 *histogram = a->histogram + (u64)sample * 2 * SAMPLER_DIGIT_BINS;
-	u64 w = sampler_word(item_stream(a, sample), 0);
+	struct sampler_keys keys = sampler_keys_of(item_stream(a, sample));
 
 	for (u32 i = DEV_TID; i < SAMPLER_DIGIT_BINS; i += DEV_NTID)
 		sh->bins[0][i] = sh->bins[1][i] = 0;
@@ -65,8 +65,7 @@ DEV_FN void static_classify(const struct sampler_args *a, u32 label_bytes)
 			a->negative[(u64)sample * a->words + i / 32] = neg;
 		}
 		if (kind < 2)
-			DEV_ADD(&sh->bins[1 - kind][sampler_key(i, (u32)w, (u32)(w >> 32)) >> 21],
-				1);
+			DEV_ADD(&sh->bins[1 - kind][sampler_key(i, keys) >> 21], 1);
 	}
 	DEV_SYNC();
 	for (u32 i = DEV_TID; i < SAMPLER_DIGIT_BINS; i += DEV_NTID)
@@ -94,15 +93,11 @@ DEV_KERNEL(SAMPLER_BLOCK, sampler_static_classify_u8)(DEV_PARAM struct sampler_a
  * up to. */
 DEV_FN void static_begin(const struct sampler_args *a, struct sampler_state *s, u32 sample)
 {
-	u64 stream = item_stream(a, sample), w = sampler_word(stream, 0);
+	u64 stream = item_stream(a, sample);
 
-	s->s0 = (u32)w;
-	s->s1 = (u32)(w >> 32);
-	for (u32 r = 0; r < SAMPLER_ROUNDS_MAX; r++) {
-		w = sampler_word(stream, r + 1);
-		s->order[2 * r] = (u32)w;
-		s->order[2 * r + 1] = (u32)(w >> 32);
-	}
+	s->keys = sampler_keys_of(stream);
+	for (u32 r = 0; r < SAMPLER_ROUNDS_MAX; r++)
+		sampler_order_round(stream, r, s->order);
 	sampler_split(s->have[0], s->have[1], a->k, a->k_pos, a->fill_pos, &s->want[0],
 		      &s->want[1]);
 	for (u32 c = 0; c < 2; c++) {
@@ -174,13 +169,13 @@ DEV_KERNEL(SAMPLER_BLOCK, sampler_static_refine)(DEV_PARAM struct sampler_args a
 	const struct sampler_state *s = a.state + sample;
 	u32 shift = level_shift(a.level), above = level_shift(a.level - 1),
 	    mask = level_bins(a.level) - 1;
-	u32 s0 = s->s0, s1 = s->s1;
+	struct sampler_keys keys = s->keys;
 
 	for (u32 i = first + DEV_TID; i < first + SAMPLER_TILE && i < a.n; i += DEV_NTID) {
 		u64 word = (u64)sample * a.words + i / 32;
 		u32 pos = a.positive[word] >> lane & 1, neg = a.negative[word] >> lane & 1,
 		    c = pos ? 0 : 1;
-		u32 key = sampler_key(i, s0, s1);
+		u32 key = sampler_key(i, keys);
 
 		if ((pos | neg) && s->drawn[c] && key >> above == s->prefix[c])
 			DEV_ADD(&histogram[c * SAMPLER_DIGIT_BINS + (key >> shift & mask)], 1);
@@ -195,13 +190,13 @@ DEV_KERNEL(SAMPLER_BLOCK, sampler_static_mark)(DEV_PARAM struct sampler_args a)
 	    total;
 	const struct sampler_state *s = a.state + sample;
 	u64 limit0 = s->limit[0], limit1 = s->limit[1];
-	u32 s0 = s->s0, s1 = s->s1;
+	struct sampler_keys keys = s->keys;
 
 	for (u32 i = first + DEV_TID; i < first + SAMPLER_TILE && i - lane < a.n; i += DEV_NTID) {
 		u64 word = (u64)sample * a.words + i / 32;
 		u32 pos = a.positive[word] >> lane & 1, neg = a.negative[word] >> lane & 1;
 		u32 bits =
-			dev_ballot((pos | neg) && sampler_key(i, s0, s1) < (pos ? limit0 : limit1));
+			dev_ballot((pos | neg) && sampler_key(i, keys) < (pos ? limit0 : limit1));
 
 		if (lane == 0) {
 			a.selected[word] = bits;

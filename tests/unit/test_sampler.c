@@ -304,12 +304,8 @@ static void uniform_subsets(void **state)
 
 static void order_words(uint64_t stream, unsigned *words)
 {
-	for (unsigned r = 0; r < SAMPLER_ROUNDS_MAX; r++) {
-		uint64_t w = sampler_word(stream, r + 1);
-
-		words[2 * r] = (unsigned)w;
-		words[2 * r + 1] = (unsigned)(w >> 32);
-	}
+	for (unsigned r = 0; r < SAMPLER_ROUNDS_MAX; r++)
+		sampler_order_round(stream, r, words);
 }
 
 /* Every permutation of m slots equally often. */
