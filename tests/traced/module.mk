@@ -7,7 +7,7 @@ spool_dump_LIBS := libspoolreader libevents
 
 TEST_SHARED += stackprobe.so
 stackprobe.so_SRCS := tests/traced/python/stackprobe.c $(addprefix tracer/inject/, \
-	stack.c unwind.c unwind_rule.c python.c pylayout.c pylines.c memory.c elf.c symbols.c dlsym.S)
+	stack.c unwind.c unwind_rule.c python.c pyawait.c pylayout.c pylines.c memory.c elf.c symbols.c dlsym.S)
 stackprobe.so_CFLAGS := -ftls-model=initial-exec
 stackprobe.so_LDFLAGS := -Wl,--no-undefined -Wl,--version-script=tests/traced/python/stackprobe.map
 

@@ -36,6 +36,9 @@ for python in $pythons; do
 	cat said
 	grep -q 'notes: none' said || fail "$python: $(cat said)"
 
+	"$python" "$here/python/awaited.py" "$build/stackprobe.so" >said 2>&1 || fail "$python: $(cat said)"
+	grep -q 'notes: none' said || fail "$python: $(cat said)"
+
 	# Claims to be another: reading must end quietly, or go on rightly where the layouts agree.
 	for claimed in 3.9.1 3.10.1 3.11.1 3.12.1 3.13.1 3.14.1 3.99.1 nonsense; do
 		status=0

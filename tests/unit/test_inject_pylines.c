@@ -120,9 +120,9 @@ static void layouts(void **state)
 	static const struct {
 		unsigned at;
 		uint64_t value;
-	} words[] = {{23, 72},  {28, 80},  {29, 8},   {30, 0},   {31, 56}, {33, 70},
-		     {34, 216}, {35, 112}, {36, 120}, {38, 136}, {39, 68}, {43, 200},
-		     {45, 8},   {65, 16},  {66, 32},  {68, 32},  {69, 16}, {70, 40}};
+	} words[] = {{21, 8},   {23, 72},  {28, 80},  {29, 8},   {30, 0},  {31, 56},  {33, 70},
+		     {34, 216}, {35, 112}, {36, 120}, {38, 136}, {39, 68}, {43, 200}, {45, 8},
+		     {65, 16},  {66, 32},  {68, 32},  {69, 16},  {70, 40}};
 	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		runtime[words[i].at] = words[i].value;
 	layout = wl_pylayout_find(0x030d0000, runtime, &why);

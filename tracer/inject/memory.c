@@ -2,7 +2,8 @@
  *
  * Asking the kernel whether an address can be read. It copies a signal mask from there before it looks
  * at `how`, which we give a value that does not exist: EFAULT or EINVAL, and the mask stays as it is.
- * No container's filter forbids this call, unlike process_vm_readv.
+ * No container's filter forbids this call, unlike process_vm_readv, which is used for memory of threads
+ * that run on.
  */
 #include "tracer/inject/memory.h"
 
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define MASK_BYTES 8u
@@ -37,4 +39,14 @@ bool wl_memory_readable(const void *address, size_t bytes)
 		readable = mask_readable(at);
 	errno = saved;
 	return readable;
+}
+
+bool wl_memory_copy(const void *address, void *to, size_t bytes)
+{
+	struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)address, bytes};
+	int saved = errno;
+	long got = syscall(SYS_process_vm_readv, getpid(), &here, 1ul, &there, 1ul, 0ul);
+
+	errno = saved;
+	return got == (long)bytes;
 }

@@ -14,6 +14,7 @@ static const struct wl_pylayout tables[] = {
 		.lines = WL_PYLINES_LNOTAB,
 		.frame_objects = true,
 		.instr_is_index = true,
+		.thread_next = 8,
 		.thread_frame = 24,
 		.thread_cframe = ABSENT,
 		.frame_previous = 24,
@@ -40,6 +41,7 @@ static const struct wl_pylayout tables[] = {
 		.lines = WL_PYLINES_RANGES,
 		.frame_objects = true,
 		.instr_is_index = true,
+		.thread_next = 8,
 		.thread_frame = 24,
 		.thread_cframe = ABSENT,
 		.frame_previous = 24,
@@ -65,6 +67,7 @@ static const struct wl_pylayout tables[] = {
 		.version = 0x030b,
 		.lines = WL_PYLINES_LOCATION,
 		.stepped_pointer = true,
+		.thread_next = 8,
 		.thread_frame = ABSENT,
 		.thread_cframe = 56,
 		.cframe_frame = 8,
@@ -91,6 +94,7 @@ static const struct wl_pylayout tables[] = {
 		.version = 0x030c,
 		.lines = WL_PYLINES_LOCATION,
 		.stepped_pointer = true,
+		.thread_next = 8,
 		.thread_frame = ABSENT,
 		.thread_cframe = 56,
 		.cframe_frame = 0,
@@ -121,8 +125,8 @@ static const struct wl_pylayout tables[] = {
  * the version and whether the build is free-threaded; each minor version adds members. */
 struct published {
 	unsigned version;
-	short frame_size, thread_frame, frame_previous, frame_code, frame_instr, frame_owner,
-		frame_tlbc;
+	short frame_size, thread_next, thread_frame, frame_previous, frame_code, frame_instr,
+		frame_owner, frame_tlbc;
 	short code_size, code_filename, code_name, code_table, code_first_line, code_start,
 		code_tlbc;
 	short object_type, bytes_size, bytes_data, text_state, text_length, text_ascii;
@@ -131,6 +135,7 @@ struct published {
 static const struct published published[] = {
 	{
 		.version = 0x030d,
+		.thread_next = 21,
 		.thread_frame = 23,
 		.frame_size = 28,
 		.frame_previous = 29,
@@ -154,6 +159,7 @@ static const struct published published[] = {
 	},
 	{
 		.version = 0x030e,
+		.thread_next = 24,
 		.thread_frame = 26,
 		.frame_size = 31,
 		.frame_previous = 32,
@@ -190,14 +196,15 @@ static short word(const uint64_t *words, short position)
 /* In order, inside their structure: what a table of another shape would hardly pass. */
 static bool plausible(const struct wl_pylayout *l, short frame_size, short code_size)
 {
-	return l->thread_frame > 0 && l->frame_previous >= 0 && l->frame_code >= 0 &&
-	       l->frame_instr > l->frame_previous && l->frame_owner > l->frame_instr &&
-	       l->frame_owner < frame_size && l->code_first_line > 0 &&
-	       l->code_filename > l->code_first_line && l->code_name > l->code_filename &&
-	       l->code_table > l->code_name && l->code_start > l->code_table &&
-	       l->code_start <= code_size && l->object_type > 0 && l->bytes_size > l->object_type &&
-	       l->bytes_data > l->bytes_size && l->text_length > l->object_type &&
-	       l->text_state > l->text_length && l->text_ascii > l->text_state;
+	return l->thread_next >= 0 && l->thread_frame > l->thread_next && l->frame_previous >= 0 &&
+	       l->frame_code >= 0 && l->frame_instr > l->frame_previous &&
+	       l->frame_owner > l->frame_instr && l->frame_owner < frame_size &&
+	       l->code_first_line > 0 && l->code_filename > l->code_first_line &&
+	       l->code_name > l->code_filename && l->code_table > l->code_name &&
+	       l->code_start > l->code_table && l->code_start <= code_size && l->object_type > 0 &&
+	       l->bytes_size > l->object_type && l->bytes_data > l->bytes_size &&
+	       l->text_length > l->object_type && l->text_state > l->text_length &&
+	       l->text_ascii > l->text_state;
 }
 
 static const struct wl_pylayout *published_read(const uint64_t *words, const struct published *p)
@@ -206,6 +213,7 @@ static const struct wl_pylayout *published_read(const uint64_t *words, const str
 	struct wl_pylayout l = {
 		.version = p->version,
 		.lines = WL_PYLINES_LOCATION,
+		.thread_next = word(words, p->thread_next),
 		.thread_frame = word(words, p->thread_frame),
 		.thread_cframe = ABSENT,
 		.frame_previous = word(words, p->frame_previous),

@@ -17,6 +17,7 @@ struct wl_pylayout {
 	bool frame_objects;   /* 3.9, 3.10: frames are Python objects */
 	bool instr_is_index;  /* frame_instr is a number: of instructions (3.10) or bytes (3.9) */
 	bool stepped_pointer; /* 3.11, 3.12: frame_instr may lie before the first instruction */
+	short thread_next;    /* in the thread state: the next one of the interpreter */
 	short thread_frame;   /* in the thread state: the innermost frame, or ... */
 	short thread_cframe;  /* ... what points to it, */
 	short cframe_frame;   /* there */

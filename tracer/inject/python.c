@@ -6,25 +6,22 @@
  */
 #include "tracer/inject/python.h"
 #include "tracer/inject/inject.h"
-#include "tracer/inject/memory.h"
+#include "tracer/inject/pyread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECKED_WALKS   32        /* this many first walks test every address before they read it */
-#define OFFSET_MAX      (1 << 26) /* no byte code is longer */
-#define TEXT_BYTES_MAX  1024      /* longer names are cut */
-#define TABLE_BYTES_MAX (1 << 24)
+#define CHECKED_WALKS    32 /* this many first walks test every address before they read it */
+#define OFFSET_MAX       (1 << 26) /* no byte code is longer */
+#define TEXT_BYTES_MAX   1024      /* longer names are cut */
+#define TABLE_BYTES_MAX  (1 << 24)
+#define TABLE_COPY_BYTES 4096
 
 enum { PYTHON_UNKNOWN, PYTHON_STARTING, PYTHON_READY, PYTHON_OFF };
 
-static struct {
-	_Atomic unsigned state;
-	const struct wl_pylayout *layout;
-	void *(*this_thread)(void);
-	uintptr_t code_type, text_type, bytes_type;
-	_Atomic unsigned checked; /* walks done with every address tested */
-} python;
+static _Atomic unsigned state;
+static _Atomic unsigned checked_walks; /* done with every address tested */
+struct wl_python wl_python;
 
 /* --- finding the interpreter -------------------------------------------------------------------- */
 
@@ -42,7 +39,7 @@ static unsigned version_parse(const char *text)
 
 static void switch_off(const char *why)
 {
-	if (atomic_exchange(&python.state, PYTHON_OFF) != PYTHON_OFF) {
+	if (atomic_exchange(&state, PYTHON_OFF) != PYTHON_OFF) {
 		spool_attribute("python-frames", why);
 		wl_debug("Python frames are off: %s", why);
 	}
@@ -54,17 +51,17 @@ static bool interpreter_read(const char **why)
 		(const char *(*)(void))wl_symbol_find(NULL, "Py_GetVersion", NULL);
 
 	*why = "the interpreter lacks a symbol that a walk needs";
-	python.this_thread =
+	wl_python.this_thread =
 		(void *(*)(void))wl_symbol_find(NULL, "PyGILState_GetThisThreadState", NULL);
-	python.code_type = (uintptr_t)wl_symbol_find(NULL, "PyCode_Type", NULL);
-	python.text_type = (uintptr_t)wl_symbol_find(NULL, "PyUnicode_Type", NULL);
-	python.bytes_type = (uintptr_t)wl_symbol_find(NULL, "PyBytes_Type", NULL);
-	if (!version || !python.this_thread || !python.code_type || !python.text_type ||
-	    !python.bytes_type)
+	wl_python.code_type = (uintptr_t)wl_symbol_find(NULL, "PyCode_Type", NULL);
+	wl_python.text_type = (uintptr_t)wl_symbol_find(NULL, "PyUnicode_Type", NULL);
+	wl_python.bytes_type = (uintptr_t)wl_symbol_find(NULL, "PyBytes_Type", NULL);
+	if (!version || !wl_python.this_thread || !wl_python.code_type || !wl_python.text_type ||
+	    !wl_python.bytes_type)
 		return false;
-	python.layout = wl_pylayout_find(version_parse(version()),
-					 wl_symbol_find(NULL, "_PyRuntime", NULL), why);
-	return python.layout != NULL;
+	wl_python.layout = wl_pylayout_find(version_parse(version()),
+					    wl_symbol_find(NULL, "_PyRuntime", NULL), why);
+	return wl_python.layout != NULL;
 }
 
 void wl_python_start(void)
@@ -72,9 +69,9 @@ void wl_python_start(void)
 	unsigned unknown = PYTHON_UNKNOWN;
 	const char *why;
 
-	if (atomic_load_explicit(&python.state, memory_order_relaxed) != PYTHON_UNKNOWN ||
+	if (atomic_load_explicit(&state, memory_order_relaxed) != PYTHON_UNKNOWN ||
 	    !wl_symbol_find(NULL, "PyGILState_GetThisThreadState", NULL) ||
-	    !atomic_compare_exchange_strong(&python.state, &unknown, PYTHON_STARTING))
+	    !atomic_compare_exchange_strong(&state, &unknown, PYTHON_STARTING))
 		return;
 	if (!interpreter_read(&why)) {
 		char line[160];
@@ -84,50 +81,12 @@ void wl_python_start(void)
 		return;
 	}
 	/* Pairs with the acquire in wl_python_walk: who sees READY sees the layout. */
-	atomic_store_explicit(&python.state, PYTHON_READY, memory_order_release);
+	atomic_store_explicit(&state, PYTHON_READY, memory_order_release);
 }
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* One walk's way to memory: with checks, an address that cannot be read is found out, not followed. */
-struct reach {
-	const struct wl_pylayout *layout;
-	bool checked;
-	bool failed;
-};
-
-static inline bool get_bytes(struct reach *r, uintptr_t address, void *to, size_t bytes)
-{
-	if (__builtin_expect(r->checked, 0) && !wl_memory_readable((void *)address, bytes)) {
-		r->failed = true;
-		return false;
-	}
-	memcpy(to, (const void *)address, bytes);
-	return true;
-}
-
-static inline uintptr_t get_pointer(struct reach *r, uintptr_t base, short offset)
-{
-	uintptr_t value = 0;
-
-	get_bytes(r, base + (uintptr_t)(intptr_t)offset, &value, sizeof(value));
-	return value;
-}
-
-static inline int32_t get_int(struct reach *r, uintptr_t base, short offset)
-{
-	int32_t value = 0;
-
-	get_bytes(r, base + (uintptr_t)(intptr_t)offset, &value, sizeof(value));
-	return value;
-}
-
-static inline bool is_a(struct reach *r, uintptr_t object, uintptr_t type)
-{
-	return object && get_pointer(r, object, r->layout->object_type) == type;
-}
-
-static uintptr_t innermost_frame(struct reach *r, uintptr_t thread)
+uintptr_t wl_python_innermost(struct reach *r, uintptr_t thread)
 {
 	const struct wl_pylayout *l = r->layout;
 	uintptr_t cframe;
@@ -191,7 +150,7 @@ static bool frame_read(struct reach *r, uintptr_t frame, struct wl_python_frame 
 	const struct wl_pylayout *l = r->layout;
 
 	f->code = get_pointer(r, frame, l->frame_code) & ~(uintptr_t)7; /* 3.14 tags it */
-	if (!is_a(r, f->code, python.code_type) || !frame_offset(r, frame, f->code, &f->offset))
+	if (!is_a(r, f->code, wl_python.code_type) || !frame_offset(r, frame, f->code, &f->offset))
 		return false;
 	f->first_line = get_int(r, f->code, l->code_first_line);
 	f->name = get_pointer(r, f->code, l->code_name);
@@ -199,9 +158,9 @@ static bool frame_read(struct reach *r, uintptr_t frame, struct wl_python_frame 
 	f->table = get_pointer(r, f->code, l->code_table);
 	if (r->failed)
 		return false;
-	if (r->checked &&
-	    (!is_a(r, f->name, python.text_type) || !is_a(r, f->filename, python.text_type) ||
-	     !is_a(r, f->table, python.bytes_type)))
+	if (r->how != REACH_PLAIN &&
+	    (!is_a(r, f->name, wl_python.text_type) || !is_a(r, f->filename, wl_python.text_type) ||
+	     !is_a(r, f->table, wl_python.bytes_type)))
 		return false;
 	f->guard = frame_guard(r, f);
 	return !r->failed;
@@ -217,36 +176,49 @@ static bool frame_is_python(struct reach *r, uintptr_t frame)
 	return owner < WL_PYFRAME_OWNER_C;
 }
 
+/* Frames from an innermost one outwards; r->failed tells if something was not as it should be. */
+unsigned wl_python_frames(struct reach *r, uintptr_t frame, struct wl_python_frame *frames,
+			  unsigned max)
+{
+	unsigned count = 0;
+
+	for (unsigned steps = 0; frame && count < max && steps < 4 * max + 16; steps++) {
+		if (frame_is_python(r, frame)) {
+			if (r->failed || !frame_read(r, frame, &frames[count])) {
+				r->failed = true;
+				return 0;
+			}
+			count++;
+		}
+		frame = get_pointer(r, frame, r->layout->frame_previous);
+	}
+	return r->failed ? 0 : count;
+}
+
+bool wl_python_ready(void)
+{
+	return atomic_load_explicit(&state, memory_order_acquire) == PYTHON_READY;
+}
+
 unsigned wl_python_walk(struct wl_python_frame *frames, unsigned max)
 {
-	struct reach r = {.layout = python.layout};
-	unsigned count = 0, steps = 0;
-	uintptr_t thread, frame;
+	struct reach r = {0};
+	uintptr_t thread;
+	unsigned count;
 
-	if (atomic_load_explicit(&python.state, memory_order_acquire) != PYTHON_READY)
+	if (!wl_python_ready())
 		return 0;
-	r.layout = python.layout;
-	thread = (uintptr_t)python.this_thread();
+	r.layout = wl_python.layout;
+	thread = (uintptr_t)wl_python.this_thread();
 	if (!thread)
 		return 0;
-	r.checked = atomic_load_explicit(&python.checked, memory_order_relaxed) < CHECKED_WALKS;
-	for (frame = innermost_frame(&r, thread); frame && count < max && steps < 4 * max + 16;
-	     frame = get_pointer(&r, frame, r.layout->frame_previous), steps++) {
-		if (!frame_is_python(&r, frame))
-			continue;
-		if (r.failed || !frame_read(&r, frame, &frames[count])) {
-			switch_off(
-				"off: this build's frames are not laid out as its version's are");
-			return 0;
-		}
-		count++;
-	}
-	if (r.failed) {
+	if (atomic_load_explicit(&checked_walks, memory_order_relaxed) < CHECKED_WALKS)
+		r.how = REACH_CHECKED;
+	count = wl_python_frames(&r, wl_python_innermost(&r, thread), frames, max);
+	if (r.failed)
 		switch_off("off: this build's frames are not laid out as its version's are");
-		return 0;
-	}
-	if (r.checked && count)
-		atomic_fetch_add_explicit(&python.checked, 1, memory_order_relaxed);
+	else if (r.how == REACH_CHECKED && count)
+		atomic_fetch_add_explicit(&checked_walks, 1, memory_order_relaxed);
 	return count;
 }
 
@@ -278,9 +250,9 @@ static size_t utf8_put(char *to, uint32_t c)
 
 /* How wide a string's characters are and whether they are ASCII: bit fields that begin after the
  * `interned` member, whose width differs between versions and builds (2, 8 or 16 bits). */
-static bool text_form(uint32_t state, unsigned *kind, bool *ascii)
+static bool text_form(uint32_t fields, unsigned *kind, bool *ascii)
 {
-	uint32_t bits = state & 0xfc ? state >> 2 : state & 0xff00 ? state >> 8 : state >> 16;
+	uint32_t bits = fields & 0xfc ? fields >> 2 : fields & 0xff00 ? fields >> 8 : fields >> 16;
 
 	*kind = bits & 7;
 	*ascii = bits >> 4 & 1;
@@ -306,19 +278,19 @@ static uint32_t text_intern(struct reach *r, uintptr_t text)
 {
 	const struct wl_pylayout *l = r->layout;
 	char utf8[TEXT_BYTES_MAX + 4];
-	const uint8_t *data;
+	uint8_t data[TEXT_BYTES_MAX];
 	size_t length, used = 0;
 	unsigned kind;
 	bool ascii;
 
-	if (!is_a(r, text, python.text_type) ||
+	if (!is_a(r, text, wl_python.text_type) ||
 	    !text_form((uint32_t)get_int(r, text, l->text_state), &kind, &ascii))
 		return 0;
 	length = get_pointer(r, text, l->text_length);
-	if (length > TEXT_BYTES_MAX)
-		length = TEXT_BYTES_MAX;
-	data = (const uint8_t *)text + (ascii ? l->text_ascii : l->text_compact);
-	if (r->checked && !wl_memory_readable(data, length * kind))
+	if (length > TEXT_BYTES_MAX / kind)
+		length = TEXT_BYTES_MAX / kind;
+	if (!get_bytes(r, text + (uintptr_t)(ascii ? l->text_ascii : l->text_compact), data,
+		       length * kind))
 		return 0;
 	if (ascii)
 		return spool_intern_string((const char *)data, length);
@@ -327,22 +299,37 @@ static uint32_t text_intern(struct reach *r, uintptr_t text)
 	return spool_intern_string(utf8, used);
 }
 
-bool wl_python_resolve(const struct wl_python_frame *frame, uint32_t *file, uint32_t *function,
-		       uint32_t *line)
+static uint32_t line_find(struct reach *r, const struct wl_python_frame *frame)
 {
-	struct reach r = {.layout = python.layout, .checked = true};
-	const struct wl_pylayout *l = r.layout;
-	size_t size;
-	const uint8_t *table;
+	const struct wl_pylayout *l = r->layout;
+	uintptr_t from = frame->table + (uintptr_t)l->bytes_data;
+	size_t size = get_pointer(r, frame->table, l->bytes_size);
+	uint8_t copy[TABLE_COPY_BYTES];
+	const uint8_t *table = (const uint8_t *)from;
 
-	if (!is_a(&r, frame->table, python.bytes_type))
+	if (r->how == REACH_COPIED) { /* a long one is cut: then late lines are not found */
+		if (size > sizeof(copy))
+			size = sizeof(copy);
+		if (!get_bytes(r, from, copy, size))
+			return 0;
+		table = copy;
+	} else if (size > TABLE_BYTES_MAX || !wl_memory_readable(table, size)) {
+		r->failed = true;
+		return 0;
+	}
+	return (uint32_t)wl_pylines_find(l->lines, table, size, frame->first_line, frame->offset);
+}
+
+bool wl_python_resolve(const struct wl_python_frame *frame, bool awaited, uint32_t *file,
+		       uint32_t *function, uint32_t *line)
+{
+	struct reach r = {.layout = wl_python.layout,
+			  .how = awaited ? REACH_COPIED : REACH_CHECKED};
+
+	if (!is_a(&r, frame->table, wl_python.bytes_type))
 		return false;
-	size = get_pointer(&r, frame->table, l->bytes_size);
-	table = (const uint8_t *)frame->table + l->bytes_data;
-	if (r.failed || size > TABLE_BYTES_MAX || !wl_memory_readable(table, size))
-		return false;
+	*line = line_find(&r, frame);
 	*file = text_intern(&r, frame->filename);
 	*function = text_intern(&r, frame->name);
-	*line = (uint32_t)wl_pylines_find(l->lines, table, size, frame->first_line, frame->offset);
 	return !r.failed;
 }

@@ -21,8 +21,14 @@ struct wl_python_frame {
 void wl_python_start(void);
 /* The calling thread's frames, innermost first; 0 when it has none or Python is absent or unknown. */
 unsigned wl_python_walk(struct wl_python_frame *frames, unsigned max);
-/* Names and line of a frame, interned; false if they cannot be told. */
-bool wl_python_resolve(const struct wl_python_frame *frame, uint32_t *file, uint32_t *function,
-		       uint32_t *line);
+/*
+ * For a thread without Python frames: those of the one thread that waits for its kind, i.e. stands in
+ * the call that runs PyTorch's backward pass. 0 if there is no such thread, or more than one. Reads a
+ * thread that may run on: by copies that can fail, and twice, to see that it stood still.
+ */
+unsigned wl_python_awaited(struct wl_python_frame *frames, unsigned max);
+/* Names and line of a frame, interned; false if they cannot be told. awaited: it came from the above. */
+bool wl_python_resolve(const struct wl_python_frame *frame, bool awaited, uint32_t *file,
+		       uint32_t *function, uint32_t *line);
 
 #endif

@@ -19,8 +19,10 @@
 #define FRAME_SLOTS    2048
 #define OBJECT_SLOTS   1024
 
-/* Python frames, and native ones from native_first up to native_count; both innermost first. */
+/* Python frames, and native ones from native_first up to native_count; both innermost first. awaited:
+ * the Python frames are another thread's, which waits for this one. */
 struct raw_stack {
+	bool awaited;
 	struct wl_python_frame *python;
 	void **native;
 	unsigned python_count, native_first, native_count;
@@ -226,7 +228,8 @@ static uint64_t frame_key(const struct wl_python_frame *f)
 	return mix(mix(mix(0x9e3779b9, f->code), (uint32_t)f->offset), f->guard);
 }
 
-static void python_frame(struct spool_meta_frame *frame, const struct wl_python_frame *f)
+static void python_frame(struct spool_meta_frame *frame, const struct wl_python_frame *f,
+			 bool awaited)
 {
 	uint64_t key = frame_key(f), generation = spool_generation();
 	struct frame_slot *slot = &frame_cache[key % FRAME_SLOTS];
@@ -237,7 +240,7 @@ static void python_frame(struct spool_meta_frame *frame, const struct wl_python_
 	if ((check ^ names ^ line) != key || line >> 32 != generation) {
 		uint32_t file = 0, function = 0, number = 0;
 
-		if (wl_python_resolve(f, &file, &function, &number)) {
+		if (wl_python_resolve(f, awaited, &file, &function, &number)) {
 			names = (uint64_t)file << 32 | function;
 			line = generation << 32 | number;
 			atomic_store_explicit(&slot->names, names, memory_order_relaxed);
@@ -248,7 +251,7 @@ static void python_frame(struct spool_meta_frame *frame, const struct wl_python_
 			names = line = 0;
 		}
 	}
-	frame->kind = TRACE_FRAME_PYTHON;
+	frame->kind = TRACE_FRAME_PYTHON | (awaited ? SPOOL_FRAME_AWAITED : 0);
 	frame->what = (uint32_t)(names >> 32);
 	frame->name = (uint32_t)names;
 	frame->where = (uint32_t)line;
@@ -267,7 +270,8 @@ static bool wanted(enum wl_stack_for use)
 
 static uint64_t raw_key(const struct raw_stack *raw)
 {
-	uint64_t key = mix(0x57a71ac5, atomic_load_explicit(&epoch, memory_order_relaxed));
+	uint64_t key =
+		mix(0x57a71ac5 + raw->awaited, atomic_load_explicit(&epoch, memory_order_relaxed));
 
 	for (unsigned i = 0; i < raw->python_count; i++) {
 		const struct wl_python_frame *f = &raw->python[i];
@@ -282,11 +286,11 @@ static uint64_t raw_key(const struct raw_stack *raw)
 /* Apart, so that a stack seen before needs no room for this on the job's stack. */
 __attribute__((noinline)) static uint32_t raw_intern(const struct raw_stack *raw)
 {
-	struct spool_meta_frame frames[2 * WL_STACK_DEPTH_MAX];
-	unsigned count = 0;
+	unsigned room = raw->python_count + raw->native_count - raw->native_first, count = 0;
+	struct spool_meta_frame *frames = __builtin_alloca((room + 1) * sizeof(*frames));
 
 	for (unsigned i = 0; i < raw->python_count; i++)
-		python_frame(&frames[count++], &raw->python[i]);
+		python_frame(&frames[count++], &raw->python[i], raw->awaited);
 	for (unsigned i = raw->native_first; i < raw->native_count; i++)
 		native_frame(&frames[count++], raw->native[i]);
 	return count ? spool_intern_stack(frames, count) : 0;
@@ -315,6 +319,9 @@ uint32_t wl_stack(enum wl_stack_for use)
 	raw.python = __builtin_alloca(depth * sizeof(*raw.python));
 	raw.native = __builtin_alloca((depth + OWN_FRAMES_MAX) * sizeof(*raw.native));
 	raw.python_count = wl_python_walk(raw.python, depth);
+	raw.awaited = !raw.python_count;
+	if (raw.awaited)
+		raw.python_count = wl_python_awaited(raw.python, depth);
 	native_capture(&raw);
 	key = raw_key(&raw);
 	id = cache_get(key);

@@ -59,8 +59,10 @@ uint32_t spool_intern_stack(const struct spool_meta_frame *frames, unsigned coun
 
 	for (unsigned i = 0; i < count; i++)
 		if ((frames[i].kind & 0xff) == TRACE_FRAME_PYTHON)
-			fprintf(out, "P\t%s\t%llu\t%s\n", strings[frames[i].what],
-				(unsigned long long)frames[i].where, strings[frames[i].name]);
+			fprintf(out, "%c\t%s\t%llu\t%s\n",
+				frames[i].kind & SPOOL_FRAME_AWAITED ? 'A' : 'P',
+				strings[frames[i].what], (unsigned long long)frames[i].where,
+				strings[frames[i].name]);
 		else
 			fprintf(out, "N\t%s\t%llx\n",
 				frames[i].what ? strings[frames[i].what] : "?",
@@ -95,13 +97,17 @@ WL_EXPORT const char *probe_notes(void);
 WL_EXPORT const char *probe_callback(const char *(*call)(void));
 WL_EXPORT uint32_t probe_stack_count(void);
 WL_EXPORT int probe_compare(void);
+WL_EXPORT const char *probe_on_thread(void);
+WL_EXPORT int probe_hold(void);
+WL_EXPORT int probe_held(void);
+WL_EXPORT void probe_release(void);
 
 void probe_start(void)
 {
 	wl_stack_start();
 }
 
-/* Frames as lines: "P file line function" or "N module offset", with tabs. Never freed. */
+/* Frames as lines: "P file line function" ("A" for those of a thread that waits) or "N module offset", with tabs. Never freed. */
 const char *probe_stack(void)
 {
 	uint32_t id = wl_stack(WL_STACK_FOR_SYNC);
@@ -118,6 +124,53 @@ const char *probe_callback(const char *(*call)(void))
 const char *probe_notes(void)
 {
 	return notes;
+}
+
+static void *thread_body(void *unused)
+{
+	(void)unused;
+	return (void *)(uintptr_t)probe_stack();
+}
+
+/* The stack of a thread that Python knows nothing of, while the caller waits for it. */
+const char *probe_on_thread(void)
+{
+	pthread_t thread;
+	void *text = NULL;
+
+	if (!pthread_create(&thread, NULL, thread_body, NULL))
+		pthread_join(thread, &text);
+	return text ? text : "";
+}
+
+/* Waits in C until probe_release(). */
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static bool held, release;
+
+int probe_hold(void)
+{
+	pthread_mutex_lock(&lock);
+	held = true;
+	while (!release)
+		pthread_cond_wait(&released, &lock);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int probe_held(void)
+{
+	pthread_mutex_lock(&lock);
+	bool result = held;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void probe_release(void)
+{
+	pthread_mutex_lock(&lock);
+	release = true;
+	pthread_cond_broadcast(&released);
+	pthread_mutex_unlock(&lock);
 }
 
 /* Stacks that had to be made anew, not found in the cache. */
