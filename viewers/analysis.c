@@ -299,6 +299,22 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	}
 }
 
+/* Calls that wait, or may. A launch does so at most once, at the first use of its code: it is taken for
+ * one that does not. */
+static bool may_wait(const struct wl_event_type *type)
+{
+	switch (type ? type->number : 0) {
+	case WL_EV_cuda_wait:
+	case WL_EV_cuda_copy:
+	case WL_EV_cuda_memset:
+	case WL_EV_cuda_mem:
+	case WL_EV_cuda_setup:
+		return wl_event_type(type->number) == type;
+	default:
+		return false;
+	}
+}
+
 /* CUDA calls that could have waited and never returned: whether they did is not known. */
 static void unreturned(struct pass *pass)
 {
@@ -311,8 +327,7 @@ static void unreturned(struct pass *pass)
 						.thread = call->thread,
 						.kind = COUNTED_UNRETURNED};
 
-		if (!call->type || call->type->category > WL_CAT_cuda_setup ||
-		    model_arg_index(call->type, "rule") < 0)
+		if (!may_wait(call->type))
 			continue;
 		pass->analysis->unreturned++;
 		if (!range_count(pass->ranges, &counted))
