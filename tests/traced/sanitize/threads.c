@@ -3,7 +3,7 @@
  * A program for sanitizers, allocators and forks: threads come and go, each makes CUDA calls and
  * allocates; then children do the same. Prints how many calls it made.
  *
- *   traced_threads THREADS ROUNDS CHILDREN
+ *   traced_threads THREADS ROUNDS CHILDREN [FOLDER]    goes to that folder first
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -92,8 +92,8 @@ int main(int argc, char **argv)
 {
 	int threads, children;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: traced_threads THREADS ROUNDS CHILDREN\n");
+	if (argc < 4 || (argc > 4 && chdir(argv[4]))) {
+		fprintf(stderr, "usage: traced_threads THREADS ROUNDS CHILDREN [FOLDER]\n");
 		return 64;
 	}
 	threads = atoi(argv[1]);
