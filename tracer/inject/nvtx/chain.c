@@ -42,30 +42,38 @@ static const void *shadow_get(uint32_t table)
 	return table == NVTX_TABLE_CALLBACKS ? &callbacks : client_get()(table);
 }
 
-static nvtx_init_fn tool_find(void)
+/* A function of the tool that WAYLAY_NVTX_CHAIN names; NULL without one. */
+static void *tool_function(const char *name)
 {
-	static _Atomic(uintptr_t) known; /* 1: looked for and not there */
-	uintptr_t fn = atomic_load(&known);
-	void *lib;
+	void *lib, *function;
 
-	if (fn)
-		return fn == 1 ? NULL : (nvtx_init_fn)fn;
-	lib = dlopen(wl_settings.nvtx_chain, RTLD_LAZY);
-	fn = lib ? (uintptr_t)wl_real_dlsym(lib, "InitializeInjectionNvtx2") : 0;
-	if (!fn)
-		wl_debug("NVTX tool %s cannot be used: %s", wl_settings.nvtx_chain,
-			 lib ? "it has no InitializeInjectionNvtx2" : "it cannot be loaded");
-	atomic_store(&known, fn ? fn : 1);
-	return (nvtx_init_fn)fn;
+	if (!wl_settings.nvtx_chain || !wl_settings.nvtx_chain[0])
+		return NULL;
+	lib = dlopen(wl_settings.nvtx_chain, RTLD_LAZY); /* again and again: one more reference */
+	function = lib ? wl_real_dlsym(lib, name) : NULL;
+	if (!function)
+		wl_debug("NVTX tool %s: %s %s", wl_settings.nvtx_chain,
+			 lib ? "it has no" : "it cannot be loaded for", name);
+	return function;
+}
+
+WL_EXPORT int InitializeInjectionNvtxExtension(void *module);
+
+/* NVTX's extensions (payload schemas and the like) have a door of their own. We need none of them; a
+ * tool behind us may. */
+int InitializeInjectionNvtxExtension(void *module)
+{
+	int (*init)(void *) = NULL;
+
+	if (wl_started())
+		init = (int (*)(void *))tool_function("InitializeInjectionNvtxExtension");
+	return init ? init(module) : 0;
 }
 
 void nvtx_chain_attach(nvtx_get_fn get)
 {
-	nvtx_init_fn init;
+	nvtx_init_fn init = (nvtx_init_fn)tool_function("InitializeInjectionNvtx2");
 
-	if (!wl_settings.nvtx_chain || !wl_settings.nvtx_chain[0])
-		return;
-	init = tool_find();
 	if (!init)
 		return;
 	for (int i = 1; i < NVTX_SLOTS_MAX; i++) {
