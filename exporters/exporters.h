@@ -245,7 +245,8 @@ struct export_result {
 	uint64_t slices; /* on threads */
 	uint64_t instants, counters, flows;
 	uint64_t transfers, registrations, synchronizations; /* slices on their own tracks */
-	uint64_t bytes;                                      /* written */
+	uint64_t runs;  /* of polls, on tracks of their own: calls and ranges may cross them */
+	uint64_t bytes; /* written */
 	uint64_t ranges_across; /* start / end ranges, on tracks of their own */
 	uint64_t split; /* ranges shown in pieces, because they began or ended inside a call */
 	struct model_match_counts match;

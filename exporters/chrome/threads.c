@@ -188,6 +188,29 @@ static void on_instant(void *user, const struct nest_item *item)
 	chrome_end(chrome);
 }
 
+/* Calls and ranges may cross a run of polls, so it is an asynchronous pair. */
+static void on_run(void *user, const struct trace_event *event)
+{
+	struct thread_export *export = user;
+	struct chrome *chrome = export->chrome;
+	const char *name = model_event_name(chrome->model, chrome->process->index, event);
+	const char *category = wl_category_name(event->type->category);
+
+	chrome_event(chrome, "b", name, category, tid_of(export), event->begin_ns);
+	json_raw(&chrome->json, ",\"id\":");
+	json_hex(&chrome->json, ++chrome->async);
+	json_raw(&chrome->json, ",\"args\":{");
+	chrome_args(chrome, event);
+	json_raw(&chrome->json, "}");
+	chrome_end(chrome);
+	chrome_event(chrome, "e", name, category, tid_of(export), event->end_ns);
+	json_raw(&chrome->json, ",\"id\":");
+	json_hex(&chrome->json, chrome->async);
+	json_raw(&chrome->json, ",\"args\":{}");
+	chrome_end(chrome);
+	chrome->result->runs++;
+}
+
 static void on_thread(void *user, unsigned thread)
 {
 	struct thread_export *export = user;
@@ -214,6 +237,7 @@ static int on_check(void *user, unsigned done)
 static const struct walk_ops callbacks = {
 	.thread = on_thread,
 	.nest = {on_begin, on_end, on_instant},
+	.run = on_run,
 	.check = on_check,
 };
 

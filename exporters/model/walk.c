@@ -56,11 +56,34 @@ static int check(const struct walk *walk, unsigned thread, int64_t now_ns)
 	return walk->ops->check(walk->user, (thread * 1000 + part) / walk->process->thread_count);
 }
 
+static bool is_run(const struct wl_event_type *type)
+{
+	return type->form == WL_FORM_CALL && model_arg_index(type, "polls") >= 0;
+}
+
+/* Types seen, with what they are: names are compared once a type, not once a record. */
+struct kinds {
+	const struct wl_event_type *types[64];
+	bool runs[64];
+};
+
+static bool kind_is_run(struct kinds *kinds, const struct wl_event_type *type)
+{
+	unsigned slot = type->number % 64;
+
+	if (kinds->types[slot] != type) {
+		kinds->types[slot] = type;
+		kinds->runs[slot] = is_run(type);
+	}
+	return kinds->runs[slot];
+}
+
 static int feed_records(struct walk *walk, unsigned thread)
 {
 	const struct wl_event_type *post = wl_event_type(WL_EV_ofi_post);
 	const struct wl_event_type *completion = wl_event_type(WL_EV_ofi_completion);
 	uint64_t posts = 0, completions = 0, records = 0;
+	struct kinds kinds = {0};
 	struct trace_event event;
 	int error = 0;
 	struct model_cursor *cursor =
@@ -81,7 +104,10 @@ static int feed_records(struct walk *walk, unsigned thread)
 			error = check(walk, thread, event.end_ns);
 		event.begin_ns = model_time(walk->process, event.begin_ns);
 		event.end_ns = model_time(walk->process, event.end_ns);
-		nest_feed(walk->nest, &event, ordinal, NULL);
+		if (kind_is_run(&kinds, event.type))
+			walk->ops->run(walk->user, &event);
+		else
+			nest_feed(walk->nest, &event, ordinal, NULL);
 	}
 	model_cursor_close(cursor);
 	return error;

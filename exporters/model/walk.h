@@ -13,6 +13,8 @@ struct walk_ops {
 	/* Before a thread's first slice. */
 	void (*thread)(void *user, unsigned thread);
 	struct nest_ops nest;
+	/* A run of polls: no call, but a stretch of time that calls and ranges may cross. */
+	void (*run)(void *user, const struct trace_event *event);
 	/* Now and then; done: 0 .. 1000 of this process. Non-zero ends the walk with that error. */
 	int (*check)(void *user, unsigned done);
 };

@@ -113,7 +113,7 @@ static uint8_t *open_slice(struct network_export *export, uint64_t track, int64_
 static void close_slice(struct trace *trace, uint8_t *packet, uint8_t *event)
 {
 	pb_end(&trace->pb, event);
-	packet_end(trace, packet);
+	sequence_packet_end(trace, packet);
 }
 
 static void put_end(struct trace *trace, uint64_t track, int64_t ts)

@@ -2,6 +2,7 @@
  *
  * Threads: what each did, call by call, and its synchronizations once more on a track of their own.
  */
+#include "exporters/model/lanes.h"
 #include "exporters/model/walk.h"
 #include "exporters/perfetto/trace.h"
 
@@ -12,6 +13,7 @@ struct thread_export {
 	const struct model_process *process;
 	unsigned thread;
 	uint64_t synchronizations; /* track, 0 while it has not been declared */
+	struct lanes polls, waiting_polls;
 	int64_t instant_ns; /* of the newest event told, if that was an instant, else INT64_MIN */
 };
 
@@ -106,7 +108,7 @@ static void begin_synchronization(struct thread_export *export, const struct typ
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
-	packet_end(trace, packet);
+	sequence_packet_end(trace, packet);
 	trace->result->synchronizations++;
 }
 
@@ -137,7 +139,7 @@ static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool 
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
-	packet_end(trace, packet);
+	sequence_packet_end(trace, packet);
 	if (!continued && item_waits(item, cache->cls))
 		begin_synchronization(export, cache, item, ts, name, stack);
 }
@@ -150,7 +152,7 @@ static void put_end(struct trace *trace, int64_t ts, uint64_t track, bool open)
 	if (open)
 		arg_bool(trace, "open_at_end", true);
 	pb_end(&trace->pb, event);
-	packet_end(trace, packet);
+	sequence_packet_end(trace, packet);
 }
 
 static void on_end(void *user, const struct nest_item *item, int64_t ts, int64_t piece_begin,
@@ -192,9 +194,71 @@ static void on_instant(void *user, const struct nest_item *item)
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
-	packet_end(trace, packet);
+	sequence_packet_end(trace, packet);
 	if (pair)
 		put_end(trace, ts, 0, false);
+}
+
+/* The track of a free lane beside the thread, declared if it is new. */
+static uint64_t lane_beside(struct thread_export *export, struct lanes *lanes, enum track_kind kind,
+			    const char *name, const struct trace_event *event)
+{
+	uint64_t parent = uuid_process(export->process), uuid;
+	uint32_t before = lanes->count;
+	int64_t lane = lanes_take(lanes, event->begin_ns, event->end_ns);
+
+	if (lane < 0)
+		return 0;
+	uuid = uuid_track(uuid_track(parent, kind, (uint64_t)lane), TRACK_LANE,
+			  (uint64_t) export->process->threads[export->thread].unique_tid);
+	if (lane == before)
+		describe_track(export->trace, uuid, parent, name);
+	return uuid;
+}
+
+static void put_run(struct thread_export *export, const struct type_cache *cache,
+		    const struct nest_item *item, uint64_t track, bool waiting, uint32_t stack)
+{
+	struct trace *trace = export->trace;
+	uint8_t *packet, *event;
+
+	if (!track)
+		return;
+	packet = sequence_packet(trace, item->event.begin_ns);
+	event = open_event(trace, SLICE_BEGIN, track, name_of(export, cache, item),
+			   cache->category);
+	if (waiting)
+		put_synchronization_args(trace, cache, item);
+	else
+		args_event(trace, cache, &item->event);
+	if (stack)
+		pb_TrackEvent_callstack_iid(&trace->pb, stack);
+	pb_end(&trace->pb, event);
+	sequence_packet_end(trace, packet);
+	put_end(trace, item->event.end_ns, track, false);
+}
+
+static void on_run(void *user, const struct trace_event *event)
+{
+	struct thread_export *export = user;
+	struct trace *trace = export->trace;
+	const struct type_cache *cache = type_of(trace, event->type);
+	struct nest_item item = {.event = *event};
+	uint32_t stack;
+
+	if (!cache)
+		return;
+	stack = intern_stack(trace, stack_of(cache, &item));
+	put_run(export, cache, &item,
+		lane_beside(export, &export->polls, TRACK_POLLS, "Polls", event), false, stack);
+	trace->result->runs++;
+	if (!item_waits(&item, cache->cls))
+		return;
+	put_run(export, cache, &item,
+		lane_beside(export, &export->waiting_polls, TRACK_POLLS_WAITING, "Synchronizations",
+			    event),
+		true, stack);
+	trace->result->synchronizations++;
 }
 
 static void on_thread(void *user, unsigned thread)
@@ -205,6 +269,8 @@ static void on_thread(void *user, unsigned thread)
 	model_bounds(export->trace->model, &first_ns, &last_ns, &realtime_ns);
 	export->thread = thread;
 	export->synchronizations = 0;
+	lanes_done(&export->polls);
+	lanes_done(&export->waiting_polls);
 	export->instant_ns = INT64_MIN;
 	describe_thread(export->trace, export->process, thread);
 	sequence_begin(export->trace, export->process->index, first_ns,
@@ -226,6 +292,7 @@ static int on_check(void *user, unsigned done)
 static const struct walk_ops callbacks = {
 	.thread = on_thread,
 	.nest = {on_begin, on_end, on_instant},
+	.run = on_run,
 	.check = on_check,
 };
 
@@ -236,6 +303,8 @@ int export_threads(struct trace *trace, unsigned index, bool *merged)
 	struct nest_counts counts = {0};
 	int error = walk_threads(trace->model, index, &callbacks, &export, &counts, merged);
 
+	lanes_done(&export.polls);
+	lanes_done(&export.waiting_polls);
 	trace->result->slices += counts.slices;
 	trace->result->instants += counts.instants;
 	trace->result->split += counts.split;

@@ -95,16 +95,6 @@ uint8_t *packet_begin(struct trace *trace)
 
 void packet_end(struct trace *trace, uint8_t *packet)
 {
-	size_t interned = pb_used(&trace->side);
-
-	if (interned) {
-		uint8_t *data = pb_TracePacket_interned_data(&trace->pb);
-
-		memcpy(trace->pb.at, trace->side_buffer, interned);
-		trace->pb.at += interned;
-		pb_end(&trace->pb, data);
-		pb_init(&trace->side, trace->side_buffer, SIDE_BYTES);
-	}
 	pb_end(&trace->pb, packet);
 }
 
@@ -170,6 +160,21 @@ uint8_t *sequence_packet(struct trace *trace, int64_t ts)
 	return packet;
 }
 
+void sequence_packet_end(struct trace *trace, uint8_t *packet)
+{
+	size_t interned = pb_used(&trace->side);
+
+	if (interned) {
+		uint8_t *data = pb_TracePacket_interned_data(&trace->pb);
+
+		memcpy(trace->pb.at, trace->side_buffer, interned);
+		trace->pb.at += interned;
+		pb_end(&trace->pb, data);
+		pb_init(&trace->side, trace->side_buffer, SIDE_BYTES);
+	}
+	pb_end(&trace->pb, packet);
+}
+
 /* --- interning ---------------------------------------------------------------------------------- */
 
 static const uint32_t space_fields[SPACE_MAX] = {
@@ -231,7 +236,7 @@ static void spill(struct trace *trace)
 		return;
 	packet = packet_begin(trace);
 	pb_TracePacket_trusted_packet_sequence_id(&trace->pb, trace->sequence);
-	packet_end(trace, packet);
+	sequence_packet_end(trace, packet);
 }
 
 static uint32_t intern_mapping(struct trace *trace, const struct model_frame *frame)

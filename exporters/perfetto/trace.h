@@ -74,7 +74,6 @@ int trace_close(struct trace *trace, int error, char *err, size_t err_size);
 
 /* Opens a packet with room for anything bounded; the result goes to packet_end. */
 uint8_t *packet_begin(struct trace *trace);
-/* Closes it, with the interned data it needs. */
 void packet_end(struct trace *trace, uint8_t *packet);
 
 /* Begins the next sequence; its packets' timestamps count from first_ns and, where they name no track,
@@ -82,6 +81,8 @@ void packet_end(struct trace *trace, uint8_t *packet);
 void sequence_begin(struct trace *trace, unsigned process, int64_t first_ns, uint64_t track_uuid);
 /* Opens a packet of the sequence at a time: a difference where time went on, else in full. */
 uint8_t *sequence_packet(struct trace *trace, int64_t ts);
+/* Closes such a packet, with the interned data gathered since the last. */
+void sequence_packet_end(struct trace *trace, uint8_t *packet);
 
 /* The iid of a text in a space of texts. key: what tells texts apart: an address or STRING_KEY(id). */
 uint32_t intern_text(struct trace *trace, enum space space, uint64_t key, const char *text);
@@ -111,6 +112,8 @@ uint64_t uuid_process(const struct model_process *process);
 uint64_t uuid_thread(const struct model_process *process, unsigned thread);
 enum track_kind {
 	TRACK_SYNCHRONIZATIONS = 1,
+	TRACK_POLLS,
+	TRACK_POLLS_WAITING,
 	TRACK_NETWORK,
 	TRACK_LANE,
 	TRACK_REGISTRATIONS,

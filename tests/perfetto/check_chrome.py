@@ -200,13 +200,13 @@ class Against:
                  for begin, end, event in slices]
         compare('synchronizations', waits,
                 [(record.name, record.begin - base, record.end - base) for record in records
-                 if record.cls == WAITS])
+                 if record.cls == WAITS and not record.run])
         pairs = Counter((pair['b'][2]['name'], pair['b'][0], pair['b'][2]['cat'])
                         for pair in self.chrome.pairs.values())
         compare('asynchronous pairs', pairs.elements(),
                 [(record.name, record.begin - base, record.category) for record in records
                  if record.type in ('ofi_post', 'ofi_mr_reg') and record.status >= 0 or
-                 record.type == 'nvtx_start'])
+                 record.type == 'nvtx_start' or record.run])
 
 
 def main():

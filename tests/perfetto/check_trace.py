@@ -535,6 +535,7 @@ def expect_thread(records, end):
 
     Returns slices, instants, and whether any range was cut by a call or by another range."""
     slices, instants, stack, cut = [], [], [], False
+    records = [record for record in records if not record.run]
     pairs, open_ranges = {}, defaultdict(list)
     for index, record in enumerate(records):
         if record.form == 'begin':
@@ -655,11 +656,12 @@ class Against:
     def slices_and_instants(self, uuid, wanted):
         """Instants of one time are told as slices of no length, all but every other one."""
         slices, instants = [], list(self.replay.instants[uuid])
-        missing = Counter((item.name, item.begin) for item in wanted)
-        missing.subtract((item.name, item.begin) for item in instants)
+        missing = Counter((item.name, item.begin, item.category) for item in wanted)
+        missing.subtract((item.name, item.begin, item.category) for item in instants)
         for item in self.replay.slices[uuid]:
-            if item.begin == item.end and missing[(item.name, item.begin)] > 0:
-                missing[(item.name, item.begin)] -= 1
+            key = (item.name, item.begin, item.category)
+            if item.begin == item.end and missing[key] > 0 and not item.args.get('continued'):
+                missing[key] -= 1
                 item.instant = True
                 instants.append(item)
             else:
@@ -737,6 +739,9 @@ class Against:
         waits = self.flat(pid, lambda name: name == 'Synchronizations', used, 'synchronizations')
         compare('synchronizations of process %d' % pid, [item.key() for item in waits],
                 [record.key() for record in records if record.cls == WAITS])
+        runs = self.flat(pid, lambda name: name == 'Polls', used, 'runs of polls')
+        compare('runs of polls of process %d' % pid, [item.key() for item in runs],
+                [record.key() for record in records if record.run])
         self.transfers_of(pid, records,
                           self.flat(pid, lambda name: name.startswith('Endpoint '), used,
                                     'transfers'))

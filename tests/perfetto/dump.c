@@ -143,6 +143,8 @@ static void put_record(FILE *file, struct model *model, const struct model_proce
 	fprintf(file, ",\"begin\":%" PRId64 ",\"end\":%" PRId64,
 		call ? event->begin_ns : model_time(process, event->begin_ns),
 		call ? event->end_ns : model_time(process, event->end_ns));
+	fprintf(file, ",\"run\":%s",
+		!call && model_arg_index(event->type, "polls") >= 0 ? "true" : "false");
 	fprintf(file, ",\"inside\":%s,\"domain\":%" PRIu64 ",\"cls\":%u,\"status\":%" PRId64,
 		event->flags & (WL_FLAG_IN_PROVIDER | WL_FLAG_INNER_LAYER) ? "true" : "false",
 		named_arg(event, "domain"),

@@ -202,6 +202,12 @@ void synthetic_trouble(struct synthetic *synthetic, unsigned threads, unsigned r
 		maker.left = records;
 		memset(maker.open, 0, sizeof(maker.open));
 		while (maker.left) {
+			if (!roll(&maker, 9))
+				SYNTHETIC(synthetic, maker.thread, cuda_poll, at - roll(&maker, 50),
+					  at, .api = maker.api[0], .polls = 23,
+					  .rule = WL_rule_query_loop,
+					  .cls = roll(&maker, 2) ? WL_call_class_waits
+								 : WL_call_class_polls);
 			if (roll(&maker, 3)) {
 				at = make_call(&maker, at, 0);
 			} else {

@@ -28,7 +28,7 @@ static void every_event(void **state)
 		types += wl_event_type(i) != NULL;
 	model = model_of(&recording, 1);
 	check(state, model, "json", &result);
-	assert_int_equal(result.slices + result.instants, types - 1);
+	assert_int_equal(result.slices + result.instants + result.runs, types - 1);
 	model_close(model);
 }
 

@@ -80,7 +80,7 @@ static void every_event(void **state)
 	model = model_of(&recording, 1);
 	check(state, model, NULL, &result);
 	/* A push and a pop are one slice. */
-	assert_int_equal(result.slices + result.instants, types - 1);
+	assert_int_equal(result.slices + result.instants + result.runs, types - 1);
 	model_close(model);
 }
 
