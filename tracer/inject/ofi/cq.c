@@ -104,9 +104,11 @@ static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const vo
 	const struct ofi_table *table = ofi_table_of(cq->ops);
 	uint8_t format = table ? table->format : (uint8_t)FI_CQ_FORMAT_UNSPEC;
 	size_t bytes = entry_bytes(format);
-	uint64_t now = spool_now();
+	uint64_t now;
 
+	/* A thread's records are in order of their end: the run that these ended comes first. */
 	ofi_poll_flush(cq);
+	now = spool_now();
 	for (ssize_t i = 0; i < count; i++)
 		entry_record(cq, format, (const char *)buf + (size_t)i * bytes,
 			     src ? src[i] : FI_ADDR_UNSPEC, now);
