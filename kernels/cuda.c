@@ -284,7 +284,8 @@ int cuda_copy_rate(struct cuda *cuda, double *bytes_per_s)
 	*bytes_per_s = 0;
 	for (int i = 0; i < 2 && !err; i++)
 		err = cuda_check(cuda, cuda->api.event_create(&events[i], 0), "creating an event");
-	/* Larger copies until one takes a while, so that a cache cannot hold it; at least half of the memory stays free. */
+	/* Larger copies until one takes a while, so that a cache cannot hold it; at least half of
+	 * the memory stays free. */
 	for (;; half *= 4) {
 		uint64_t memory;
 

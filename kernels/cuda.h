@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver, opened when a program asks for it: libcuda.so.1 by dlopen, each entry point by dlsym, as any client
- * without a link to libcuda does. The prototypes are our own, so no header of NVIDIA's is needed.
+ * The CUDA driver, opened when a program asks for it: libcuda.so.1 by dlopen, each entry point by
+ * dlsym, as any client without a link to libcuda does. The prototypes are our own, so no header of
+ * NVIDIA's is needed.
  *
- * Functions return 0 or a negative errno and leave a sentence in cuda->error. A struct cuda belongs to one thread.
+ * Functions return 0 or a negative errno and leave a sentence in cuda->error. A struct cuda belongs
+ * to one thread.
  */
 #ifndef WAYLAY_KERNELS_CUDA_H
 #define WAYLAY_KERNELS_CUDA_H
@@ -20,7 +22,8 @@ struct CUgraph_st;
 struct CUgraphExec_st;
 
 /*
- * ENTRY(name here, symbol, older symbol or NULL, parameters). Symbols carry the suffix that cuda.h's macros would add.
+ * ENTRY(name here, symbol, older symbol or NULL, parameters). Symbols carry the suffix that
+ * cuda.h's macros would add.
  */
 #define CUDA_ENTRIES(ENTRY)                                                                        \
 	ENTRY(init, "cuInit", NULL, (unsigned flags))                                              \
@@ -103,8 +106,7 @@ enum cuda_backend { CUDA_BACKEND_AUTO, CUDA_BACKEND_CUDA, CUDA_BACKEND_CPU, CUDA
 struct cuda {
 	struct cuda_api api;
 	struct CUctx_st *context;
-	struct CUstream_st *
-		stream; /* the one stream that helpers here use; not the default stream, blocks nobody */
+	struct CUstream_st *stream; /* of the helpers here; waits for no other stream */
 	int device;
 	int driver_version; /* 1000 x major + 10 x minor */
 	int sm_count;
@@ -119,14 +121,15 @@ struct cuda {
 int cuda_backend_parse(const char *text, enum cuda_backend *backend);
 
 /*
- * Opens the driver and device number `ordinal` (by CUDA's numbering), makes its primary context current and creates the
- * stream. Always sets *cuda_ret, for its error text, unless memory is out; free it with cuda_close. -ENODEV: no driver or no
- * device; -ENOSYS: the driver is too old.
+ * Opens the driver and device number `ordinal` (by CUDA's numbering), makes its primary context
+ * current and creates the stream. Always sets *cuda_ret, for its error text, unless memory is out;
+ * free it with cuda_close. -ENODEV: no driver or no device; -ENOSYS: the driver is too old.
  */
 int cuda_open(int ordinal, struct cuda **cuda_ret);
 void cuda_close(struct cuda *cuda);
 
-/* 0 when `result` is CUDA_SUCCESS; else the error text says "DOING: CUDA'S WORDS" and -EIO, -ENOMEM or -ENODEV is returned. */
+/* 0 when `result` is CUDA_SUCCESS; else the error text says "DOING: CUDA'S WORDS" and -EIO, -ENOMEM
+ * or -ENODEV is returned. */
 int cuda_check(struct cuda *cuda, int result, const char *doing, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -141,7 +144,8 @@ int cuda_download(struct cuda *cuda, void *to, uint64_t from, size_t bytes);
 /* Waits for everything on the stream. */
 int cuda_wait(struct cuda *cuda);
 
-/* The module of a fat binary, PTX text (with its NUL) or, on the simulated driver, a list of kernel names. */
+/* The module of a fat binary, PTX text (with its NUL) or, on the simulated driver, a list of kernel
+ * names. */
 int cuda_load(struct cuda *cuda, const void *image, const char *what, struct CUmod_st **module);
 int cuda_function(struct cuda *cuda, struct CUmod_st *module, const char *name,
 		  struct CUfunc_st **function);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device code that is built into the programs: a fat binary where nvcc made it, PTX text where clang did, and where
- * neither was there a list of kernel names ("WAYLAY-KERNELS", then a name a line) that only the simulated driver accepts.
+ * The device code that is built into the programs: a fat binary where nvcc made it, PTX text where
+ * clang did, and where neither was there a list of kernel names ("WAYLAY-KERNELS", then a name a
+ * line) that only the simulated driver accepts.
  */
 #ifndef WAYLAY_KERNELS_IMAGE_H
 #define WAYLAY_KERNELS_IMAGE_H

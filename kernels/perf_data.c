@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs are functions of the seed and the position alone, so that a check needs no copy of them: rows of tens of gigabytes
- * are compared against the function that made them.
+ * Inputs are functions of the seed and the position alone, so that a check needs no copy of them:
+ * rows of tens of gigabytes are compared against the function that made them.
  */
 #include "kernels/perf_data.h"
 

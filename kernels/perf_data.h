@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs and results of a sampler run: made, kept on the device or in host memory, and compared with the oracle. */
+/* Inputs and results of a sampler run: made, kept on the device or in host memory, and compared
+ * with the oracle. */
 #ifndef WAYLAY_KERNELS_PERF_DATA_H
 #define WAYLAY_KERNELS_PERF_DATA_H
 
@@ -17,8 +18,8 @@ struct perf_data {
 	char error[400];
 };
 
-/* Makes inputs by config.seed and room for the results. Sets the text in error and returns a negative errno on failure; call
- * perf_data_close either way. */
+/* Makes inputs by config.seed and room for the results. Sets the text in error and returns a
+ * negative errno on failure; call perf_data_close either way. */
 int perf_data_open(struct perf_data *data);
 void perf_data_close(struct perf_data *data);
 
@@ -26,8 +27,9 @@ void perf_data_close(struct perf_data *data);
 void perf_data_kinds(const struct perf_data *data, uint32_t sample, uint8_t *kinds);
 
 /*
- * Compares the results in data->io with what call number `call` must give, bit for bit. 0: they agree. 1: they do not, and
- * error says where. Negative: it could not be done. *drawn_ret gets the items drawn over the whole batch.
+ * Compares the results in data->io with what call number `call` must give, bit for bit. 0: they
+ * agree. 1: they do not, and error says where. Negative: it could not be done. *drawn_ret gets the
+ * items drawn over the whole batch.
  */
 int perf_data_check(struct perf_data *data, uint64_t call, uint64_t *drawn_ret);
 

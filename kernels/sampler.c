@@ -201,7 +201,8 @@ static int open_static(struct sampler *s)
 	err = scratch(s, (size_t)a->n * 4, 0, "the positives' indices", &a->list[0]);
 	err = err ? err : scratch(s, (size_t)a->n * 4, 0, "the negatives' indices", &a->list[1]);
 	err = err ? err : scratch(s, sizeof(*a->list_count), 1, "the class count", &a->list_count);
-	/* Pinned, so that the copy itself does not wait: each count costs the one wait of the stream synchronization. */
+	/* Pinned, so that the copy itself does not wait: each count costs the one wait of the
+	 * stream synchronization. */
 	return err ? err
 		   : cuda_check(s->cuda,
 				s->cuda->api.host_alloc((void **)&s->count, sizeof(*s->count), 0),
@@ -209,10 +210,11 @@ static int open_static(struct sampler *s)
 }
 
 /*
- * How many thread blocks share a sample, and their threads. Measured on an H200: up to some 16 Ki items the barriers among
- * blocks cost more than a second block gains; above, more blocks help a sample by itself down to 2 Ki items each. With a batch
- * of large samples two smaller blocks a multiprocessor do better: while some wait for memory, others compute, as long as
- * several samples are under way at once.
+ * How many thread blocks share a sample, and their threads. Measured on an H200: up to some 16 Ki
+ * items the barriers among blocks cost more than a second block gains; above, more blocks help a
+ * sample by itself down to 2 Ki items each. With a batch of large samples two smaller blocks a
+ * multiprocessor do better: while some wait for memory, others compute, as long as several samples
+ * are under way at once.
  */
 static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigned *threads_ret)
 {
@@ -227,7 +229,8 @@ static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigne
 			threads = 512;
 			blocks = a->n / 65536 < sms / 2 ? a->n / 65536 : sms / 2;
 		}
-		/* Enough that none has more candidates than fit: window x deviation on both sides of both thresholds. */
+		/* Enough that none has more candidates than fit: window x deviation on both sides
+		 * of both thresholds. */
 		for (double k = a->k < a->n ? a->k : a->n;
 		     candidates * candidates < k * 8 * a->window * a->window;)
 			candidates += 64;
@@ -264,7 +267,8 @@ static int open_fused(struct sampler *s)
 	s->fused.shared_bytes = (unsigned)fixed;
 	if (fixed + bits <= (size_t)s->cuda->shared_bytes)
 		s->fused.shared_bytes = (unsigned)(fixed + bits);
-	/* Blocks that run at once: a quarter of a multiprocessor's registers for each 512 threads, a part of its shared memory. */
+	/* Blocks that run at once: a quarter of a multiprocessor's registers for each 512 threads,
+	 * a part of its shared memory. */
 	resident = SAMPLER_FUSED_THREADS / threads;
 	while (resident > 1 &&
 	       resident * (s->fused.shared_bytes + 1024ull) > s->cuda->shared_bytes + 1024ull)
@@ -276,7 +280,8 @@ static int open_fused(struct sampler *s)
 	s->fused.y = 1;
 	s->fused.threads = threads;
 	s->fused.cooperative = blocks > 1;
-	/* Blocks that take one sample after another reuse their bits; with one block a sample each has its own. */
+	/* Blocks that take one sample after another reuse their bits; with one block a sample each
+	 * has its own. */
 	if (s->fused.shared_bytes == fixed)
 		err = scratch(s, (size_t)s->fused.x * bits, 0, "the items' bits", &a->bits);
 	if (!err && (blocks > 1 || a->k > SAMPLER_SHARED_SLOTS))
@@ -317,8 +322,7 @@ void sampler_close(struct sampler *s)
 	if (!s)
 		return;
 	if (s->cuda) {
-		(void)cuda_wait(
-			s->cuda); /* scratch may be in use; errors have been reported where they arose */
+		(void)cuda_wait(s->cuda); /* scratch may be in use */
 		if (s->graph)
 			s->cuda->api.graph_exec_destroy(s->graph);
 		for (unsigned i = 0; i < s->scratch_used; i++)
@@ -439,7 +443,8 @@ static int run_naive(struct sampler *s, struct sampler_args *a)
 	return err;
 }
 
-/* Captures the static form. The call number is on the device and the last node of the graph advances it. */
+/* Captures the static form. The call number is on the device and the last node of the graph
+ * advances it. */
 static int capture(struct sampler *s, struct sampler_args *a)
 {
 	const int thread_local_mode = 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waylay-sampler-perf: times the balanced sampler in its variants, checks it against the oracle, tests that it is uniform. */
+/* waylay-sampler-perf: times the balanced sampler in its variants, checks it against the oracle,
+ * tests that it is uniform. */
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
@@ -48,7 +49,7 @@ enum {
 };
 
 static const struct argp_option option_list[] = {
-	{"n", 'n', "N", 0, "items a sample (1e5 style allowed; 10000)", 1},
+	{"n", 'n', "N", 0, "items a sample; 1e5 is a number too (10000)", 1},
 	{"batch", 'b', "B", 0, "samples a call (1)", 1},
 	{"k", 'k', "K", 0, "items to draw of each sample (n / 10)", 1},
 	{"dim", 'd', "D", 0, "features an item (16)", 1},
@@ -57,20 +58,18 @@ static const struct argp_option option_list[] = {
 	{"positives", KEY_POS, "SHARE", 0, "share of positive items (0.5)", 1},
 	{"ignored", KEY_IGNORED, "SHARE", 0, "share of items that are neither (0)", 1},
 	{"ratio", KEY_RATIO, "P:N", 0, "positives to negatives drawn (1:1)", 1},
-	{"short", KEY_SHORT, NULL, 0,
-	 "positives never fill slots that negatives leave (Detectron2)", 1},
+	{"short", KEY_SHORT, NULL, 0, "positives fill no slots of negatives", 1},
 	{"seed", 's', "S", 0, "of inputs and draws (1)", 1},
 	{"variant", 'v', "NAME", 0, "naive, static, graph, fused or all (all)", 2},
 	{"calls", 'c', "N", 0, "timed calls of each (50)", 2},
 	{"warmup", 'w', "N", 0, "calls before these (5)", 2},
 	{"backend", KEY_BACKEND, "NAME", 0, "auto, cuda or cpu (auto)", 2},
 	{"device", KEY_DEVICE, "N", 0, "CUDA device (0)", 2},
-	{"blocks", KEY_BLOCKS, "N", 0, "fused: thread blocks a sample (chosen)", 2},
+	{"blocks", KEY_BLOCKS, "N", OPTION_HIDDEN, "fused: blocks a sample (chosen)", 2},
 	{"threads", KEY_THREADS, "N", OPTION_HIDDEN, "fused: threads a block (chosen)", 2},
-	{"window", KEY_WINDOW, "W", 0, "fused: search window in deviations (5)", 2},
-	{"check", KEY_CHECK, NULL, 0, "compare the first and the last call with the oracle", 3},
-	{"stats", KEY_STATS, "DRAWS", OPTION_ARG_OPTIONAL,
-	 "chi-square of so many draws instead of times (200000)", 3},
+	{"window", KEY_WINDOW, "W", OPTION_HIDDEN, "fused: search window in deviations (5)", 2},
+	{"check", KEY_CHECK, NULL, 0, "compare first and last call with the oracle", 3},
+	{"stats", KEY_STATS, "DRAWS", OPTION_ARG_OPTIONAL, "test uniformity (200000 draws)", 3},
 	{"csv", KEY_CSV, NULL, 0, "print CSV", 3},
 	{"json", KEY_JSON, NULL, 0, "print JSON", 3},
 	{0},
@@ -223,16 +222,17 @@ static const struct argp argp = {
 	option_list,
 	parse,
 	NULL,
-	"Times the balanced sampler on a CUDA device, or on the CPU where there is none."
-	"\vTimes are medians between device events; the floor is the bytes that must move over the copy rate measured in the "
-	"same run. Every call is an NVTX range named sampler-VARIANT, warm-up calls included. Exit status: 0, 1 when a result "
-	"is wrong or not uniform, 2 when something could not be done, 64 for a wrong option.",
+	"Times the balanced sampler on a CUDA device, or on the CPU."
+	"\vTimes are medians between device events, the floor is the bytes that must move over the copy "
+	"rate of the same run. Each call is an NVTX range sampler-VARIANT. Exit status: 1 for a result "
+	"that is wrong or not uniform, 2 when something could not be done, 64 for a wrong option.",
 	NULL,
 	NULL,
 	NULL,
 };
 
-/* --- one variant -------------------------------------------------------------------------------- */
+/* --- one variant --------------------------------------------------------------------------------
+ */
 
 struct result {
 	double device_us; /* median between events, or of host time on the CPU back end */
@@ -352,7 +352,8 @@ static int check_call(struct perf_data *data, struct sampler *sampler, struct re
 	return err ? complain(data->error) - (err > 0) : 0;
 }
 
-/* Warm-up, check of the first call, timed calls, check of the last. 0, 1 for a wrong result, 2 for a failure. */
+/* Warm-up, check of the first call, timed calls, check of the last. 0, 1 for a wrong result, 2 for
+ * a failure. */
 static int measure(struct cuda *cuda, const struct options *o, struct perf_data *data,
 		   struct result *r)
 {
@@ -381,7 +382,8 @@ static int measure(struct cuda *cuda, const struct options *o, struct perf_data 
 	return err;
 }
 
-/* --- statistics --------------------------------------------------------------------------------- */
+/* --- statistics ---------------------------------------------------------------------------------
+ */
 
 /* Takes one call's draws in. */
 static int add_draws(struct perf_data *data, struct sampler_stats *stats, int64_t *idx,
@@ -467,7 +469,8 @@ static int statistics(struct cuda *cuda, const struct options *o, struct perf_da
 	return err;
 }
 
-/* --- output ------------------------------------------------------------------------------------- */
+/* --- output -------------------------------------------------------------------------------------
+ */
 
 static void print_head(const struct options *o, const struct cuda *cuda, double rate)
 {

@@ -61,7 +61,8 @@ int sampler_stats_add(struct sampler_stats *stats, const int64_t *idx, uint32_t 
 	return 0;
 }
 
-/* Wilson and Hilferty's normal approximation: good to a percent of the share from a freedom of 3 on, exact in the limit. */
+/* Wilson and Hilferty's normal approximation: good to a percent of the share from a freedom of 3
+ * on, exact in the limit. */
 double sampler_chi2_share(double value, double freedom)
 {
 	double spread, z;
@@ -94,7 +95,8 @@ struct sampler_chi2 sampler_stats_inclusion(const struct sampler_stats *stats, c
 		chi2.share = sampler_chi2_share(sum, 0);
 		return chi2;
 	}
-	/* Counts of a draw without replacement correlate by -1 / (have - 1); the factor makes this a chi-square again. */
+	/* Counts of a draw without replacement correlate by -1 / (have - 1); the factor makes this
+	 * a chi-square again. */
 	chi2.value = sum / (mean * (1 - p)) * (have - 1) / have;
 	chi2.freedom = have - 1.0;
 	chi2.share = sampler_chi2_share(chi2.value, chi2.freedom);
@@ -115,7 +117,8 @@ struct sampler_chi2 sampler_stats_slots(const struct sampler_stats *stats)
 
 			chi2.value += off * off / mean;
 		}
-	/* Row and column sums are fixed, and rows correlate as above: the factor is (total - 1) / total once. */
+	/* Row and column sums are fixed, and rows correlate as above: the factor is (total - 1) /
+	 * total once. */
 	chi2.value *= (stats->total - 1.0) / stats->total;
 	chi2.freedom = (stats->total - 1.0) * (stats->total - 1.0);
 	chi2.share = sampler_chi2_share(chi2.value, chi2.freedom);

@@ -85,8 +85,7 @@ struct sampler_args {
 	unsigned row_bytes;
 	unsigned unit; /* bytes that a row is copied by: 16, 4, 2 or 1; divides row_bytes and every
 			  row's address */
-	unsigned
-		lanes_log2; /* 2^this lanes copy a row together: the least that gives each unit one, at most 32 */
+	unsigned lanes_log2; /* 2^this lanes copy a row: one a unit, at most 32 */
 	unsigned label_bytes;
 
 	/* static and naive scratch */

@@ -105,8 +105,8 @@ DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list
 }
 
 /*
- * Writes `rows` rows in order from `first` on: lane l of the warp holds the source item of row l, or none for a row of zeros.
- * As above, some rows a lane group are in flight at once.
+ * Writes `rows` rows in order from `first` on: lane l of the warp holds the source item of row l,
+ * or none for a row of zeros. As above, some rows a lane group are in flight at once.
  */
 #define ROW_GATHER(attributes, name, type, ahead, zero)                                            \
 	attributes void name(const type *x, type *out, u32 units, u32 log2, u32 item, u32 rows)    \
@@ -146,7 +146,8 @@ ROW_GATHER(DEV_COLD, gather_rows_4, u32, 4, 0)
 ROW_GATHER(DEV_COLD, gather_rows_2, unsigned short, 1, 0)
 ROW_GATHER(DEV_COLD, gather_rows_1, unsigned char, 1, 0)
 
-/* Writes the slots first to first + count - 1, up to 32 of them: lane l holds what belongs into slot first + l. */
+/* Writes the slots first to first + count - 1, up to 32 of them: lane l holds what belongs into
+ * slot first + l. */
 DEV_FN void emit_slots(const struct sampler_args *a, u32 sample, u32 first, u32 count, u32 entry,
 		       u32 label_bytes)
 {

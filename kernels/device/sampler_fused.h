@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler in one launch. `group_blocks` thread blocks share a sample (one block: no traffic but the data's).
+ * The sampler in one launch. `group_blocks` thread blocks share a sample (one block: no traffic but
+ * the data's).
  *
- *  1. classify  Read the labels once. Keep two bits an item (positive, negative) and count the classes.
- *  2. mark      Keys are uniform, so the threshold key of a class with `want` of `have` items drawn is near
- *               want / have x 2^32. Items below a window around that are drawn for certain; the few inside it are
- *               candidates and are counted into bins.
- *  3. resolve   The bins give the exact threshold; candidates up to it are drawn too. A block's drawn items are then
- *               counted, which gives every block the rank of its first.
- *  4. place     Walk the drawn bits in order of index and note each item at slot order(rank): 4 bytes, scattered.
- *  5. gather    Go through the slots in order: index, label and row out. Rows are read at random and written in order;
- *               the other way round the random writes would cost twice what the reads do.
+ *  1. classify  Read the labels once. Keep two bits an item (positive, negative) and count the
+ *               classes.
+ *  2. mark      Keys are uniform, so the threshold key of a class with `want` of `have` items
+ *               drawn is near want / have x 2^32. Items below a window around that are drawn for
+ *               certain; the few inside it are candidates and are counted into bins.
+ *  3. resolve   The bins give the exact threshold; candidates up to it are drawn too. A block's
+ *               drawn items are then counted, which gives every block the rank of its first.
+ *  4. place     Walk the drawn bits in order of index and note each item at slot order(rank):
+ *               4 bytes, scattered.
+ *  5. gather    Go through the slots in order: index, label and row out. Rows are read at random
+ *               and written in order; the other way round the writes would be the random ones, and
+ *               slower.
  *
- * A window that misses the threshold, or one that holds too much (each happens about once in a million draws), leads to an
- * exact search by the key's bits. Results never depend on which way was taken.
+ * A window that misses the threshold, or one that holds too much (each happens about once in a
+ * million draws), leads to an exact search by the key's bits. Results never depend on which way was
+ * taken.
  */
 #ifndef WAYLAY_KERNELS_SAMPLER_FUSED_H
 #define WAYLAY_KERNELS_SAMPLER_FUSED_H
 
 #include "sampler_emit.h"
 
-/* Bits of 32 items in order of index. `rest` holds the negatives until marking makes it the drawn items. */
+/* Bits of 32 items in order of index. `rest` holds the negatives until marking makes it the drawn
+ * items. */
 struct fused_word {
 	u32 positive, rest;
 };
@@ -32,12 +38,13 @@ struct fused {
 	struct sampler_group *group;
 	struct fused_word *bits; /* of the calling thread's warp */
 	u32 sample, member;
-	u32 first; /* item where the calling thread's warp begins */
-	u32 words; /* words of items a warp */
-	u32 stride; /* words from one warp's bits to the next one's: `words` rounded up to a multiple of 4 */
+	u32 first;  /* item where the calling thread's warp begins */
+	u32 words;  /* words of items a warp */
+	u32 stride; /* words from one warp's bits to the next one's: a multiple of 4 */
 };
 
-/* All blocks of the group have passed when the counter reaches `target`; what they wrote before is seen after. */
+/* All blocks of the group have passed when the counter reaches `target`; what they wrote before is
+ * seen after. */
 DEV_FN void group_barrier(u32 *counter, u32 target)
 {
 	DEV_SYNC();
@@ -113,7 +120,8 @@ DEV_FN void fused_window(const struct fused *f, u32 c)
 	u32 low = 0, width = 1, shift = 0;
 
 	if (sh->want[c] == sh->have[c]) {
-		/* All: everything below the last key is certain, and that one is a candidate. None: the same, with none. */
+		/* All: everything below the last key is certain, and that one is a candidate. None:
+		 * the same, with none. */
 		low = sh->want[c] ? 0xffffffffu : 0;
 	} else if (sh->want[c]) {
 		part = want / have;
@@ -177,7 +185,8 @@ DEV_FN void fused_mark(struct fused *f)
 		for (u32 s = 0; s < 4; s++)
 			key[s] = sampler_key(f->first + (w + s) * 32 + lane, keys);
 		for (u32 s = 0; s < 4; s++) {
-			/* Both thresholds for every item and the classes by whole words: fewer instructions than a choice. */
+			/* Both thresholds for every item and the classes by whole words: fewer
+			 * instructions than a choice. */
 			u32 marked = (dev_ballot(key[s] < low0) & word[s].positive) |
 				     (dev_ballot(key[s] < low1) & word[s].rest);
 
@@ -203,7 +212,8 @@ DEV_FN void fused_mark(struct fused *f)
 	}
 }
 
-/* The block's candidates into the bins: of the group's memory, or of its own when it has the sample alone. */
+/* The block's candidates into the bins: of the group's memory, or of its own when it has the sample
+ * alone. */
 DEV_FN void fused_bin_candidates(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
@@ -230,7 +240,8 @@ DEV_FN void fused_bin_candidates(struct fused *f)
 	}
 }
 
-/* Finds the bin that holds the threshold of each class. Sets sh->miss when the window does not hold it. */
+/* Finds the bin that holds the threshold of each class. Sets sh->miss when the window does not hold
+ * it. */
 DEV_FN void fused_find_bin(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
@@ -333,7 +344,8 @@ DEV_FN void fused_take_candidates(struct fused *f, struct fused_word *bits)
 	DEV_SYNC();
 }
 
-/* Items of the warp with keys up to at_most[class], by class, added to sums[]; when `mark`, they become the drawn bits. */
+/* Items of the warp with keys up to at_most[class], by class, added to sums[]; when `mark`, they
+ * become the drawn bits. */
 DEV_FN void fused_count_up_to(struct fused *f, const u32 *at_most, const u32 *any, u32 *sums,
 			      int mark)
 {
@@ -360,15 +372,15 @@ DEV_FN void fused_count_up_to(struct fused *f, const u32 *at_most, const u32 *an
 	}
 }
 
-/* The threshold by the key's bits, for when the window did not serve: 32 counts over all items, then the drawn bits. */
+/* The threshold by the key's bits, for when the window did not serve: 32 counts over all items,
+ * then the drawn bits. */
 DEV_COLD void fused_search(struct fused *f, u32 label_bytes)
 {
 	struct sampler_fused_shared *sh = f->sh;
 	u32 low[2] = {0, 0}, sums[2];
 
-	fused_classify(
-		f,
-		label_bytes); /* marking has overwritten the negatives' bits; `have` is not used again */
+	/* Marking has overwritten the negatives' bits. What this adds to `have` is not used. */
+	fused_classify(f, label_bytes);
 	for (u32 bit = 32; bit-- > 0;) {
 		u32 at_most[2] = {low[0] + (1u << bit) - 1, low[1] + (1u << bit) - 1};
 
@@ -396,7 +408,8 @@ DEV_COLD void fused_search(struct fused *f, u32 label_bytes)
 	DEV_SYNC();
 }
 
-/* Ranks of the warps' first drawn items: within the block, then after the blocks of the group that come before. */
+/* Ranks of the warps' first drawn items: within the block, then after the blocks of the group that
+ * come before. */
 DEV_FN void fused_rank(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
@@ -425,8 +438,8 @@ DEV_FN void fused_rank(struct fused *f)
 	DEV_SYNC();
 }
 
-/* Phase 4, over the warp's items: slots[order(rank)] = item. A lane lists the drawn items of one word; then the warp takes the
- * list in rows of 32. */
+/* Phase 4, over the warp's items: slots[order(rank)] = item. A lane lists the drawn items of one
+ * word; then the warp takes the list in rows of 32. */
 DEV_FN void fused_place(struct fused *f, u32 *slots)
 {
 	struct sampler_fused_shared *sh = f->sh;
@@ -444,8 +457,7 @@ DEV_FN void fused_place(struct fused *f, u32 *slots)
 			word = f->bits[w + lane];
 		count = DEV_POPC(word.rest);
 		up_to = dev_warp_scan(count, lane);
-		while (from <
-		       32) { /* as many words as the list holds: all 32 of them when one item in eight is drawn */
+		while (from < 32) { /* as many words as the list holds */
 			u32 fit = DEV_POPC(
 				    dev_ballot(lane >= from && up_to - taken <= SAMPLER_LIST)),
 			    listed;
@@ -517,8 +529,9 @@ DEV_FN void fused_begin(struct fused *f)
 }
 
 /*
- * Adds up the classes over the group, decides how much to draw and where the thresholds must be. Thread c handles class c; its
- * count and the arrival travel in one word, so that no fence is needed.
+ * Adds up the classes over the group, decides how much to draw and where the thresholds must be.
+ * Thread c handles class c; its count and the arrival travel in one word, so that no fence is
+ * needed.
  */
 DEV_FN void fused_split(struct fused *f)
 {
@@ -553,7 +566,8 @@ DEV_FN void fused_split(struct fused *f)
 	DEV_SYNC();
 }
 
-/* The last block to leave a sample clears what the group shared, so that the next launch finds zeros. */
+/* The last block to leave a sample clears what the group shared, so that the next launch finds
+ * zeros. */
 DEV_FN void fused_end(struct fused *f)
 {
 	struct sampler_group *group = f->group;

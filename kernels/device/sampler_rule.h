@@ -33,7 +33,8 @@ RULE_FN unsigned long long sampler_mix64(unsigned long long z)
 	return z ^ z >> 31;
 }
 
-/* The random stream of one sample of one call: words 0 and 1 make the keys, the words from 2 on the order. */
+/* The random stream of one sample of one call: words 0 and 1 make the keys, the words from 2 on the
+ * order. */
 RULE_FN unsigned long long sampler_stream(unsigned long long seed, unsigned long long call,
 					  unsigned sample)
 {
@@ -65,8 +66,9 @@ RULE_FN struct sampler_keys sampler_keys_of(unsigned long long stream)
 }
 
 /*
- * A bijection of 32 bits. The multipliers are random too, which saves half of the steps that fixed ones need: with these four
- * the drawn items of a hundred thousand draws were hypergeometric in halves, residues, runs and pairs.
+ * A bijection of 32 bits. The multipliers are random too, which saves half of the steps that fixed
+ * ones need: with these four the drawn items of a hundred thousand draws were hypergeometric in
+ * halves, residues, runs and pairs.
  */
 RULE_FN unsigned sampler_key(unsigned item, struct sampler_keys keys)
 {
@@ -100,9 +102,10 @@ RULE_FN unsigned sampler_order_bits(unsigned m)
 }
 
 /*
- * Rounds of the order. A round (odd multiply, add, xorshift on so few bits) reaches few of the permutations of a handful of
- * slots: with 4 rounds the order of 3 to 250 items was measurably not uniform (pairs of slots, 600,000 draws), with these
- * numbers it was. Longer orders need fewer, since each round mixes more bits.
+ * Rounds of the order. A round (odd multiply, add, xorshift on so few bits) reaches few of the
+ * permutations of a handful of slots: with 4 rounds the order of 3 to 250 items was measurably not
+ * uniform (pairs of slots, 600,000 draws), with these numbers it was. Longer orders need fewer,
+ * since each round mixes more bits.
  */
 #define SAMPLER_ROUNDS_MAX  16
 #define SAMPLER_ROUNDS_LONG 5

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of test_nvtx_client through NVIDIA's own headers, and our event's layout against theirs. */
+/* The calls of test_nvtx_client through NVIDIA's own headers, and our event's layout against
+ * theirs. */
 #ifdef HAVE_NVTX3
 #include <nvtx3/nvToolsExt.h>
 

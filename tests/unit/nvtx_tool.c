@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tool's side of the NVTX protocol, written from the protocol's description and not from our client. */
+/* The tool's side of the NVTX protocol, written from the protocol's description and not from our
+ * client. */
 #include "tests/unit/nvtx_tool.h"
 
 #include <stdarg.h>

@@ -9,8 +9,9 @@
 #define STACK_BYTES ((size_t)32 << 10)
 
 /*
- * Changes stacks: keeps the registers that a call must keep, stores the stack pointer in *save and goes on where `load` was
- * stored. (swapcontext makes a system call each time, and this happens millions of times.)
+ * Changes stacks: keeps the registers that a call must keep, stores the stack pointer in *save and
+ * goes on where `load` was stored. (swapcontext makes a system call each time, and this happens
+ * millions of times.)
  */
 void simt_switch(void **save, void *load);
 #if defined(__x86_64__)
@@ -64,8 +65,7 @@ static struct {
 	void *scheduler;
 	struct context *contexts;
 	unsigned count, running;
-	uint64_t
-		progress; /* barriers and exchanges completed, threads returned: what tells a hang */
+	uint64_t progress; /* turns completed and threads returned: what tells a hang */
 	uint64_t random;
 	unsigned char *stacks; /* kept from run to run: the pages are there already */
 	unsigned stack_count;
@@ -124,8 +124,8 @@ const uint32_t *simt_exchange(uint32_t value)
 
 	w->values[simt_self->tid & 31] = value;
 	if (++w->arrived == 32) {
-		memcpy(w->seen, w->values,
-		       sizeof(w->seen)); /* stays valid: the next exchange needs all 32 lanes again */
+		/* `seen` stays valid: the next exchange needs all 32 lanes again. */
+		memcpy(w->seen, w->values, sizeof(w->seen));
 		w->arrived = 0;
 		w->turn++;
 		simt.progress++;
@@ -157,8 +157,9 @@ static void schedule(unsigned from, unsigned end)
 		unsigned step = simt.random ? (unsigned)(next_random() % (end - from)) | 1 : 1;
 
 		for (unsigned i = from; i < end; i++) {
-			/* block sizes are powers of two times the blocks; an odd step visits all of a power of two, and
-			 * with other counts the rest is visited in a later sweep */
+			/* block sizes are powers of two times the blocks; an odd step visits all of
+			 * a power of two, and with other counts the rest is visited in a later
+			 * sweep */
 			unsigned at = from + (unsigned)(((uint64_t)(i - from) * step + offset) %
 							(end - from));
 			struct context *c = &simt.contexts[at];
@@ -179,7 +180,8 @@ static void schedule(unsigned from, unsigned end)
 	}
 }
 
-/* What a stack must hold so that the first switch to it enters start(), with the stack aligned as at any call. */
+/* What a stack must hold so that the first switch to it enters start(), with the stack aligned as
+ * at any call. */
 static void *first_stack(unsigned char *top)
 {
 	void **stack = (void **)(top - 16 - (SAVED_WORDS + 2) / 2 * 16);

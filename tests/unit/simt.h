@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs our device code on the CPU, so that its own lines are tested where there is no GPU. Every device thread is a context
- * of its own; they take turns on the calling thread, and a collective operation of a warp or a block is where they change.
- * kernels/device/device.h includes this in place of the GPU's instructions (DEVICE_EMULATION).
+ * Runs our device code on the CPU, so that its own lines are tested where there is no GPU. Every
+ * device thread is a context of its own; they take turns on the calling thread, and a collective
+ * operation of a warp or a block is where they change. kernels/device/device.h includes this in
+ * place of the GPU's instructions (DEVICE_EMULATION).
  *
- * Turns are taken in a fixed order or in a random one (simt_shuffle), so that code which only works when warps run one after
- * another does not pass.
+ * Turns are taken in a fixed order or in a random one (simt_shuffle), so that code which only works
+ * when warps run one after another does not pass.
  */
 #ifndef TESTS_UNIT_SIMT_H
 #define TESTS_UNIT_SIMT_H
@@ -26,7 +27,8 @@ struct simt_thread {
 };
 extern struct simt_thread *simt_self;
 
-/* Runs entry(args) for every thread of the grid. Aborts with a word on stderr when no thread can go on. */
+/* Runs entry(args) for every thread of the grid. Aborts with a word on stderr when no thread can go
+ * on. */
 void simt_run(void (*entry)(const void *args), const void *args, struct simt_grid grid);
 
 /* Random turns from this seed; 0: a fixed order. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NVTX client against a tool that follows the protocol on its own, in a process each: with the tool linked in, opened by
- * path, refusing, and absent. Where NVIDIA's headers are installed, their client must reach the tool with the same calls.
+ * The NVTX client against a tool that follows the protocol on its own, in a process each: with the
+ * tool linked in, opened by path, refusing, and absent. Where NVIDIA's headers are installed, their
+ * client must reach the tool with the same calls.
  */
 #include <setjmp.h>
 #include <stdarg.h>

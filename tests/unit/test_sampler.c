@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler's rule on the CPU back end: the cases that published samplers get wrong, counts by hand, what a draw must look
- * like, and whether draws are uniform: inclusion, slots, pairs of slots and, for few items, whole permutations.
+ * The sampler's rule on the CPU back end: the cases that published samplers get wrong, counts by
+ * hand, what a draw must look like, and whether draws are uniform: inclusion, slots, pairs of slots
+ * and, for few items, whole permutations.
  */
 #include <errno.h>
 #include <math.h>
@@ -78,7 +79,8 @@ static void draw_close(struct draw *d)
 	free(d->x_out);
 }
 
-/* A draw must be what it says: distinct items of the right classes, their labels and rows, and empty slots after them. */
+/* A draw must be what it says: distinct items of the right classes, their labels and rows, and
+ * empty slots after them. */
 static void assert_draw(const struct draw *d, uint32_t pos, uint32_t neg)
 {
 	uint8_t *seen = calloc(d->config.n + 1, 1);
@@ -208,7 +210,8 @@ static void wrong_configurations(void **state)
 	}
 }
 
-/* --- uniformity --------------------------------------------------------------------------------- */
+/* --- uniformity ---------------------------------------------------------------------------------
+ */
 
 static void assert_share(const char *what, struct sampler_chi2 chi2, double least, double most)
 {
@@ -219,8 +222,9 @@ static void assert_share(const char *what, struct sampler_chi2 chi2, double leas
 }
 
 /*
- * Seeds are fixed, so a test passes always or never. Each statistic must lie in the band from 1 % to 99 %. A hundred uniform
- * samplers would give one outlier each side; these seeds were not chosen.
+ * Seeds are fixed, so a test passes always or never. Each statistic must lie in the band from 1 %
+ * to 99 %. A hundred uniform samplers would give one outlier each side; these seeds were not
+ * chosen.
  */
 static void uniform_case(const char *what, struct sampler_config config, uint32_t have_pos,
 			 uint32_t have_neg, uint64_t draws)
@@ -412,7 +416,8 @@ static void orders_are_bijections(void **state)
 	}
 }
 
-/* The statistics see a sampler that is not uniform: one with the rarer class last, as published code has it. */
+/* The statistics see a sampler that is not uniform: one with the rarer class last, as published
+ * code has it. */
 static void statistics_notice(void **state)
 {
 	struct sampler_config config = {.n = 1000, .k = 100, .k_pos = 50, .seed = 1};

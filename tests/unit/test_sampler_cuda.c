@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All variants through the driver API against the oracle: random cases on the simulated driver where it has been built, on a
- * real one with WAYLAY_TEST_GPU=1. Exits 77 where there is no driver.
+ * All variants through the driver API against the oracle: random cases on the simulated driver
+ * where it has been built, on a real one with WAYLAY_TEST_GPU=1. Exits 77 where there is no driver.
  */
 #include <dlfcn.h>
 #include <errno.h>

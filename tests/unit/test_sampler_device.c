@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler's device code and its host side against the oracle, bit for bit, with the device code's own lines running on
- * the CPU (simt.h): all variants but the captured one, edge cases and random ones, one block and several a sample.
+ * The sampler's device code and its host side against the oracle, bit for bit, with the device
+ * code's own lines running on the CPU (simt.h): all variants but the captured one, edge cases and
+ * random ones, one block and several a sample.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -19,7 +20,8 @@
 #include "kernels/cuda.h"
 #include "kernels/perf_data.h"
 
-/* --- a driver that runs our kernels by simt ------------------------------------------------------ */
+/* --- a driver that runs our kernels by simt ------------------------------------------------------
+ */
 
 struct CUfunc_st {
 	const char *name;
@@ -191,7 +193,8 @@ static struct cuda emulated(void)
 	};
 }
 
-/* --- tests -------------------------------------------------------------------------------------- */
+/* --- tests --------------------------------------------------------------------------------------
+ */
 
 struct shape {
 	struct sampler_config config;
@@ -313,7 +316,8 @@ static void random_cases(void **state)
 	simt_shuffle(0);
 }
 
-/* Every block count that the emulated device can run at once, with a window that holds and one that misses. */
+/* Every block count that the emulated device can run at once, with a window that holds and one that
+ * misses. */
 static void groups_of_blocks(void **state)
 {
 	(void)state;
