@@ -440,8 +440,8 @@ uint64_t wl_unwind_rule_find(uintptr_t address)
 	struct description d = {0};
 	struct machine m = {.d = &d};
 
-	if (!header) /* code made at run time: nothing is known about it */
-		return WL_RULE_VALID | WL_RULE_END;
+	if (!header) /* code made at run time: whoever made it may have told libgcc about it */
+		return WL_RULE_VALID | WL_RULE_UNKNOWN;
 	entry = table_search(header, address);
 	if (!entry || !description_read(entry, &d))
 		return WL_RULE_VALID | WL_RULE_UNKNOWN;
