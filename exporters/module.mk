@@ -25,6 +25,6 @@ dump_trace_LDLIBS := $(EXPORTERS_LDLIBS)
 
 BENCHES += $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_export.c))
 bench_export_SRCS := tests/bench/bench_export.c
-bench_export_LIBS := $(EXPORTERS_LIBS)
+bench_export_LIBS := libexporters libspoolreader libspoolwriter libevents
 bench_export_LDLIBS := $(EXPORTERS_LDLIBS)
 endif

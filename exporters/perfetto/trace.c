@@ -285,17 +285,21 @@ static uint32_t intern_frame(struct trace *trace, const struct model_frame *fram
 	 * frame, so the key is made of what they hold (texts of the model have one address each). */
 	uint64_t key =
 		text_mix(TEXT_KEY(frame->function) * 31 + text_mix(TEXT_KEY(frame->file))) ^
-		text_mix(frame->offset * 37 + text_mix(TEXT_KEY(frame->module) + frame->line));
+		text_mix(frame->offset * 37 + text_mix(TEXT_KEY(frame->module) + frame->line)) ^
+		frame->awaited;
 	uint32_t function, source = 0, mapping = 0, iid;
 	struct pb *side = &trace->side;
-	char name[512];
+	char name[TEXT_MAX];
 	bool fresh;
 
 	iid = number_map_get(&trace->spaces[SPACE_FRAMES], key, &fresh);
 	if (!fresh || !iid)
 		return iid;
 	spill(trace);
-	if (frame->function && *frame->function) {
+	if (frame->function && *frame->function && frame->awaited) {
+		snprintf(name, sizeof(name), "%s (in the thread that waits)", frame->function);
+		function = intern_text(trace, SPACE_FUNCTIONS, key | 1, name);
+	} else if (frame->function && *frame->function) {
 		function = intern_constant(trace, SPACE_FUNCTIONS, frame->function);
 	} else {
 		frame_fallback(frame, name, sizeof(name));

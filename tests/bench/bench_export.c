@@ -6,13 +6,16 @@
  *   bench_export [EVENTS]        default 10 million
  */
 #include "exporters/exporters.h"
+#include "tracer/spool/spool.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum recipe { BARE, TWO_ARGS, FLOWS, CALLS, RECIPE_MAX };
 
@@ -190,10 +193,10 @@ typedef int (*export_function)(struct model *model, const char *path,
 			       const struct export_options *options, struct export_result *result,
 			       char *err, size_t err_size);
 
-static int measure(const char *what, enum recipe recipe, uint64_t events, export_function export,
-		   const struct export_options *options)
+/* Exports a model, says how fast, and closes it. */
+static int measure_model(const char *what, struct model *model, export_function export,
+			 const struct export_options *options)
 {
-	struct model *model = generate(recipe, events);
 	struct export_result result;
 	struct rusage usage;
 	char err[256];
@@ -217,6 +220,83 @@ static int measure(const char *what, enum recipe recipe, uint64_t events, export
 	fflush(stdout);
 	model_close(model);
 	return 0;
+}
+
+static int measure(const char *what, enum recipe recipe, uint64_t events, export_function export,
+		   const struct export_options *options)
+{
+	return measure_model(what, generate(recipe, events), export, options);
+}
+
+/* --- a recording on disk ------------------------------------------------------------------------ */
+
+/* Records launches and waits in a process of its own. */
+static int record(const char *directory, uint64_t events)
+{
+	struct spool_settings settings = {.directory = directory,
+					  .run = "",
+					  .rank = -1,
+					  .world_size = -1,
+					  .local_rank = -1,
+					  .max_bytes = (events * 128 + (64u << 20))};
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -1;
+	if (pid) {
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		return status;
+	}
+	if (spool_clock_choose("auto", &settings.clock) || spool_writer_open(&settings))
+		_exit(1);
+	uint32_t launch = spool_intern_string("cuLaunchKernel", 14);
+	uint32_t wait = spool_intern_string("cuStreamSynchronize", 19);
+
+	for (uint64_t i = 0; i < events; i++) {
+		uint64_t begin = spool_now();
+
+		if (i % 6)
+			SPOOL_EMIT(cuda_launch, begin, spool_now(), 0, .func = 0x7f0012345678,
+				   .stream = 0x55, .api = launch, .grid_x = 128, .grid_y = 1,
+				   .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1);
+		else
+			SPOOL_EMIT(cuda_wait, begin, spool_now(), 0, .stream = 0x55, .api = wait,
+				   .rule = WL_rule_stream_wait, .cls = WL_call_class_waits);
+	}
+	spool_writer_end();
+	_exit(0);
+}
+
+static int measure_recording(uint64_t events, const struct export_options *bare,
+			     const struct export_options *full)
+{
+	char directory[] = "/tmp/waylay-bench-XXXXXX", command[64], err[256];
+	const char *paths[] = {directory};
+	struct model *model = NULL;
+	int failed = 0;
+
+	if (!mkdtemp(directory))
+		return 1;
+	if (record(directory, events)) {
+		fprintf(stderr, "bench_export: recording into %s failed\n", directory);
+		failed = 1;
+	}
+	for (int i = 0; i < 3 && !failed; i++) {
+		failed = model_open(paths, 1, NULL, &model, err, sizeof(err)) != 0;
+		if (failed)
+			fprintf(stderr, "bench_export: %s\n", err);
+		else if (i < 2)
+			failed = measure_model(i ? "perfetto, a recording, in full"
+						 : "perfetto, a recording, bare",
+					       model, perfetto_export, i ? full : bare);
+		else
+			failed = measure_model("chrome, a recording, in full", model, chrome_export,
+					       full);
+	}
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return failed | (system(command) != 0);
 }
 
 /* What the same walk costs without any writing. */
@@ -259,5 +339,6 @@ int main(int argc, char **argv)
 	failed |= measure("perfetto, with a flow, deflate", FLOWS, events, perfetto_export, &small);
 	failed |= measure("chrome, two arguments", TWO_ARGS, events, chrome_export, &full);
 	failed |= measure("chrome, CUDA calls in full", CALLS, events, chrome_export, &full);
+	failed |= measure_recording(events < 2000000 ? events : 2000000, &bare, &full);
 	return failed;
 }

@@ -115,15 +115,19 @@ static void put_frames(FILE *file, struct model *model, unsigned process, uint32
 	for (unsigned i = stack->count; i-- > 0;) {
 		const struct model_frame *frame = &stack->frames[i];
 		const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
-		char name[512];
+		char name[4200];
 
-		snprintf(name, sizeof(name), "%s+0x%" PRIx64,
-			 slash           ? slash + 1
-			 : frame->module ? frame->module
-					 : "?",
-			 frame->offset);
+		if (frame->function && *frame->function)
+			snprintf(name, sizeof(name), "%s%s", frame->function,
+				 frame->awaited ? " (in the thread that waits)" : "");
+		else
+			snprintf(name, sizeof(name), "%s+0x%" PRIx64,
+				 slash           ? slash + 1
+				 : frame->module ? frame->module
+						 : "?",
+				 frame->offset);
 		fputc('[', file);
-		put_string(file, frame->function && *frame->function ? frame->function : name);
+		put_string(file, name);
 		fputc(',', file);
 		put_string(file, frame->file ? frame->file : "");
 		fprintf(file, ",%u]%s", frame->line, i ? "," : "");

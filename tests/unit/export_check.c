@@ -233,8 +233,13 @@ void synthetic_every_event(struct synthetic *synthetic)
 		 .offset = 0x1234,
 		 .build_id = {1, 2, 3},
 		 .build_id_bytes = 3},
+		{.kind = TRACE_FRAME_PYTHON,
+		 .function = "backward",
+		 .file = "/job/loop.py",
+		 .line = 3,
+		 .awaited = true},
 	};
-	uint32_t stack = synthetic_stack(synthetic, frames, 2);
+	uint32_t stack = synthetic_stack(synthetic, frames, 3);
 	uint32_t text = synthetic_string(synthetic, "some text");
 	uint32_t thread = synthetic_thread(synthetic, 77, "all");
 	int64_t at = 100;
