@@ -168,7 +168,7 @@ void cu_graph_captured(struct cu_graph *call, CUgraph graph)
 
 void cu_graph_begin(struct cu_graph *call)
 {
-	uint64_t nodes;
+	uint64_t nodes = 0;
 
 	cu_frame_enter(&call->f);
 	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);

@@ -52,7 +52,7 @@ void cu_library_kernel(struct cu_setup *call, CUkernel kernel, CUlibrary library
 
 bool cu_library_first_use_slow(uint64_t kernel)
 {
-	uint64_t library, state;
+	uint64_t library = 0, state = UNKNOWN;
 
 	return cu_map_get(&libraries, kernel, &library) && cu_map_get(&states, library, &state) &&
 	       state == NOT_LOADED;
@@ -60,7 +60,7 @@ bool cu_library_first_use_slow(uint64_t kernel)
 
 bool cu_library_unused(uint64_t library)
 {
-	uint64_t state;
+	uint64_t state = UNKNOWN;
 
 	return cu_map_get(&states, library, &state) && state == NOT_LOADED;
 }
@@ -73,7 +73,7 @@ bool cu_library_any_unused(void)
 
 void cu_library_used(uint64_t kernel)
 {
-	uint64_t library;
+	uint64_t library = 0;
 
 	if (cu_map_get(&libraries, kernel, &library))
 		state_set(library, LOADED);

@@ -170,7 +170,7 @@ void cu_mem_is(struct cu_mem *call, uint64_t ptr, uint64_t bytes, uint32_t range
 void cu_mem_created(struct cu_mem *call, CUmemhandle handle, const struct CUmemAllocationProp *how)
 {
 	bool host = how->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
-	uint64_t was;
+	uint64_t was = 0;
 
 	call->ev.ptr = handle;
 	if (host)

@@ -64,7 +64,7 @@ static const char *ask(uint64_t func)
 
 uint32_t cu_kernel_name(uint64_t func)
 {
-	uint64_t value;
+	uint64_t value = 0;
 
 	if (cu_map_get(&kernels, func, &value) && value >> 32 == stamp() >> 32)
 		return (uint32_t)value;
@@ -73,7 +73,7 @@ uint32_t cu_kernel_name(uint64_t func)
 
 void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *kernel)
 {
-	uint64_t value;
+	uint64_t value = 0;
 
 	call->ev.object = (uintptr_t)func;
 	cu_library_used((uintptr_t)kernel);

@@ -24,7 +24,7 @@ void cu_stream_made(struct cu_setup *call, CUstream stream, unsigned flags)
 
 void cu_stream_gone(CUstream stream)
 {
-	uint64_t kind;
+	uint64_t kind = WL_stream_kind_unknown;
 
 	if (cu_map_get(&stream_kinds, (uintptr_t)stream, &kind))
 		cu_map_put(&stream_kinds, (uintptr_t)stream, WL_stream_kind_unknown);
@@ -33,7 +33,7 @@ void cu_stream_gone(CUstream stream)
 uint8_t cu_stream_kind(uint64_t stream)
 {
 	CUresult (*get)(CUstream, unsigned *);
-	uint64_t kind;
+	uint64_t kind = WL_stream_kind_unknown;
 	unsigned flags = 0;
 
 	if (stream == 0)

@@ -61,10 +61,8 @@
 	}                                                                                          \
 	WL_EXPORT CUresult symbol params __attribute__((alias("wrap_" #symbol)));
 
-#ifndef __cppcheck__ /* it does not open the lists in parentheses */
 #define CU_ENTRY(symbol, default_stream, form) FORM_##form(CU_WRAPPER, symbol, default_stream)
 #include "tracer/inject/cuda/entries.def"
-#endif
 
 void *const cu_wrappers[CU_ID_MAX] = {
 #define CU_ENTRY(symbol, default_stream, form) [CU_ID_##symbol] = (void *)wrap_##symbol,
