@@ -9,6 +9,12 @@
 #include "exporters/exporters.h"
 #include "exporters/model/number_map.h"
 
+/* Where a type has the arguments that are treated apart: indexes, -1 none. */
+struct chrome_type {
+	const struct wl_event_type *type;
+	int name, stack, cls, rule, payload, payload_type;
+};
+
 struct chrome {
 	struct json json;
 	struct model *model;
@@ -18,6 +24,7 @@ struct chrome {
 	int64_t base_ns; /* times count from here: they must stay small to stay exact */
 	bool first;      /* no event written yet */
 	uint64_t async;  /* ids of asynchronous pairs and of flows */
+	struct chrome_type types[64]; /* the newest asked for, by number */
 	/* Frames of stacks as a tree: a node's number is its id in the file. */
 	struct number_map nodes;
 	struct chrome_node {
@@ -26,6 +33,10 @@ struct chrome {
 	} * node_list;
 	uint32_t node_capacity;
 };
+
+const struct chrome_type *chrome_type(struct chrome *chrome, const struct wl_event_type *type);
+/* What a record is called. */
+const char *chrome_name(struct chrome *chrome, const struct trace_event *event);
 
 /* Opens an event: {"ph":..,"name":..,"cat":..,"pid":..,"tid":..,"ts":..  and leaves it open. */
 void chrome_event(struct chrome *chrome, const char *phase, const char *name, const char *category,

@@ -8,6 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct chrome_type *chrome_type(struct chrome *chrome, const struct wl_event_type *type)
+{
+	struct chrome_type *kept = &chrome->types[type->number % 64];
+
+	if (kept->type == type)
+		return kept;
+	kept->type = type;
+	kept->name = model_arg_index(type, "api");
+	if (kept->name < 0)
+		kept->name = model_arg_index(type, "text");
+	kept->stack = model_arg_index(type, "stack");
+	kept->cls = model_arg_index(type, "cls");
+	kept->rule = model_arg_index(type, "rule");
+	kept->payload = model_arg_index(type, "payload");
+	kept->payload_type = model_arg_index(type, "payload_type");
+	return kept;
+}
+
+const char *chrome_name(struct chrome *chrome, const struct trace_event *event)
+{
+	int index = chrome_type(chrome, event->type)->name;
+	const char *name = "";
+
+	if (index >= 0 && event->args[index])
+		name = model_string(chrome->model, chrome->process->index,
+				    (uint32_t)event->args[index]);
+	return *name ? name : event->type->name;
+}
+
 void chrome_event(struct chrome *chrome, const char *phase, const char *name, const char *category,
 		  int64_t tid, int64_t ts)
 {
@@ -110,20 +139,17 @@ bool chrome_args(struct chrome *chrome, const struct trace_event *event)
 {
 	static const char *const flags[] = {"captured", "in_provider", "inner_layer", "guessed"};
 	const struct wl_event_type *type = event->type;
-	int name = model_arg_index(type, "api"),
-	    payload_type = model_arg_index(type, "payload_type");
+	const struct chrome_type *kept = chrome_type(chrome, type);
 	bool any = false;
 
 	if (chrome->options->no_args)
 		return false;
-	if (name < 0)
-		name = model_arg_index(type, "text");
 	for (int i = 0; i < (int)type->arg_count; i++) {
 		const struct wl_arg *arg = &type->args[i];
-		bool payload = payload_type >= 0 && !strcmp(arg->name, "payload");
-		unsigned kind = payload ? (unsigned)event->args[payload_type] : 0;
+		bool payload = i == kept->payload && kept->payload_type >= 0;
+		unsigned kind = payload ? (unsigned)event->args[kept->payload_type] : 0;
 
-		if (i == name || left_out(arg, event->args[i]) ||
+		if (i == kept->name || left_out(arg, event->args[i]) ||
 		    (payload && kind == WL_payload_type_none))
 			continue;
 		chrome_member(chrome, &any, arg->name);

@@ -18,6 +18,8 @@
 #define ROOM_BYTES   (8 * TEXT_MAX) /* the most that one call writes */
 #define GZIP_LEVEL   3
 
+static const char hex_digits[] = "0123456789abcdef";
+
 struct json_gzip {
 	z_stream stream;
 	uint8_t out[1 << 16];
@@ -112,7 +114,6 @@ void json_raw(struct json *json, const char *text)
 
 void json_text(struct json *json, const char *text)
 {
-	static const char hex[] = "0123456789abcdef";
 	char clean[TEXT_MAX], *to = room(json), *start = to;
 	size_t length = text_clean(clean, sizeof(clean), text, strlen(text));
 
@@ -128,8 +129,8 @@ void json_text(struct json *json, const char *text)
 			*to++ = 'u';
 			*to++ = '0';
 			*to++ = '0';
-			*to++ = hex[byte >> 4];
-			*to++ = hex[byte & 15];
+			*to++ = hex_digits[byte >> 4];
+			*to++ = hex_digits[byte & 15];
 		} else {
 			*to++ = (char)byte;
 		}
@@ -173,10 +174,17 @@ void json_int(struct json *json, int64_t value)
 
 void json_hex(struct json *json, uint64_t value)
 {
-	char buf[32];
+	char buf[24], *end = buf + sizeof(buf), *begin = end;
 
-	snprintf(buf, sizeof(buf), "\"0x%llx\"", (unsigned long long)value);
-	json_raw(json, buf);
+	*--begin = '"';
+	do {
+		*--begin = hex_digits[value & 15];
+		value >>= 4;
+	} while (value);
+	*--begin = 'x';
+	*--begin = '0';
+	*--begin = '"';
+	put(json, begin, end);
 }
 
 void json_safe_uint(struct json *json, uint64_t value)

@@ -131,7 +131,7 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 	struct network_export *export = user;
 	struct chrome *chrome = export->chrome;
 	const struct trace_event *post = &transfer->post;
-	const char *name = model_event_name(chrome->model, chrome->process->index, post);
+	const char *name = chrome_name(chrome, post);
 	bool any = false;
 
 	open_pair(export, name, "ofi_xfer", post->thread, post->begin_ns);
@@ -173,7 +173,7 @@ static void on_unregistered(void *user, const struct model_registration *registr
 	struct network_export *export = user;
 	struct chrome *chrome = export->chrome;
 	const struct trace_event *reg = &registration->reg;
-	const char *name = model_event_name(chrome->model, chrome->process->index, reg);
+	const char *name = chrome_name(chrome, reg);
 
 	open_pair(export, name, "ofi_mr", reg->thread, reg->begin_ns);
 	bool any = chrome_args(chrome, reg);

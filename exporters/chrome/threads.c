@@ -31,12 +31,12 @@ static const char *name_of(struct chrome *chrome, const struct nest_item *item)
 {
 	if (item->inflight)
 		return *item->inflight->api ? item->inflight->api : item->event.type->name;
-	return model_event_name(chrome->model, chrome->process->index, &item->event);
+	return chrome_name(chrome, &item->event);
 }
 
-static uint32_t stack_of(const struct nest_item *item)
+static uint32_t stack_of(struct chrome *chrome, const struct nest_item *item)
 {
-	int index = model_arg_index(item->event.type, "stack");
+	int index = chrome_type(chrome, item->event.type)->stack;
 
 	if (item->inflight)
 		return item->inflight->stack;
@@ -78,7 +78,7 @@ static void put_synchronization(struct thread_export *export, const struct nest_
 	struct chrome *chrome = export->chrome;
 	const struct model_process *process = chrome->process;
 	int64_t tid = chrome_synchronization_tid(process, export->thread);
-	int index = model_arg_index(item->event.type, "rule");
+	int index = chrome_type(chrome, item->event.type)->rule;
 	bool any = false;
 	char name[128];
 
@@ -103,7 +103,7 @@ static void put_synchronization(struct thread_export *export, const struct nest_
 		chrome_member(chrome, &any, "remedy");
 		json_text(&chrome->json, rule->remedy);
 	}
-	put_site(chrome, &any, stack_of(item));
+	put_site(chrome, &any, stack_of(chrome, item));
 	json_raw(&chrome->json, "}");
 	chrome_end(chrome);
 	chrome->result->synchronizations++;
@@ -121,7 +121,7 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 	json_raw(&chrome->json, ",\"dur\":");
 	json_us(&chrome->json, end_ns - ts);
 	if (whole)
-		chrome_stack(chrome, stack_of(item));
+		chrome_stack(chrome, stack_of(chrome, item));
 	json_raw(&chrome->json, ",\"args\":{");
 	if (whole && !item->inflight)
 		any = chrome_args(chrome, &item->event);
@@ -130,7 +130,7 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 		json_raw(&chrome->json, "true");
 	}
 	if (whole)
-		put_site(chrome, &any, stack_of(item));
+		put_site(chrome, &any, stack_of(chrome, item));
 	json_raw(&chrome->json, "}");
 	chrome_end(chrome);
 }
@@ -140,7 +140,7 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool continued)
 {
 	struct thread_export *export = user;
-	int cls = model_arg_index(item->event.type, "cls");
+	int cls = chrome_type(export->chrome, item->event.type)->cls;
 
 	(void)continued;
 	if (item->event.type->form != WL_FORM_CALL)
@@ -181,7 +181,7 @@ static void on_instant(void *user, const struct nest_item *item)
 	chrome_event(chrome, completion ? "X" : "i", name_of(chrome, item),
 		     wl_category_name(item->event.type->category), tid_of(export), ts);
 	json_raw(&chrome->json, completion ? ",\"dur\":0" : ",\"s\":\"t\"");
-	chrome_stack(chrome, stack_of(item));
+	chrome_stack(chrome, stack_of(chrome, item));
 	json_raw(&chrome->json, ",\"args\":{");
 	chrome_args(chrome, &item->event);
 	json_raw(&chrome->json, "}");
@@ -193,7 +193,7 @@ static void on_run(void *user, const struct trace_event *event)
 {
 	struct thread_export *export = user;
 	struct chrome *chrome = export->chrome;
-	const char *name = model_event_name(chrome->model, chrome->process->index, event);
+	const char *name = chrome_name(chrome, event);
 	const char *category = wl_category_name(event->type->category);
 
 	chrome_event(chrome, "b", name, category, tid_of(export), event->begin_ns);
