@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Real recordings (the samplers on the simulated driver, an all-reduce of two ranks) exported to Perfetto
+# and Chrome, and every slice compared with the recordings' own records by the strict checkers. Where
+# TRACE_PROCESSOR names Perfetto's trace_processor_shell, it judges as well.
+set -eu
+
+build=$WAYLAY_BUILD checkers=$WAYLAY_SOURCE/tests/perfetto
+export PATH="$build:$PATH" LD_LIBRARY_PATH="$build/tests/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fail() {
+	echo "FAIL: $*"
+	cat err 2>/dev/null || true
+	exit 1
+}
+python=python3
+[ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
+if ! $python -c 'import google.protobuf' 2>/dev/null || ! command -v protoc >/dev/null; then
+	echo "needs protoc and the python3 protobuf module (protobuf-compiler, python3-protobuf)"
+	exit 77
+fi
+if [ ! -x "$build/waylay-sampler-perf" ] || [ ! -e "$build/tests/fakecuda/libcuda.so.1" ]; then
+	echo "no sampler or no simulated driver in this build"
+	exit 77
+fi
+if ldd "$build/libwaylay.so" | grep -q 'lib[at]san'; then
+	echo "built with a sanitizer, whose runtime every traced program would have to load first"
+	exit 77
+fi
+
+job='set -e
+waylay-sampler-perf --backend cuda --variant naive --n 2003 --calls 7 --warmup 0
+waylay-sampler-perf --backend cuda --variant fused --n 2003 --calls 7 --warmup 0'
+if [ -x "$build/waylay-coll-perf" ]; then
+	job="$job
+waylay-coll-perf --np 2 --minbytes 64K --maxbytes 256K --stepfactor 4 --iters 5 all_reduce"
+fi
+waylay run --no-export --dir rec -- sh -c "$job" >out 2>err || fail "the job"
+
+judge() { # TRACE CHECKER
+	"$python" "$checkers/$2" "$1" records || fail "$1 is not what was recorded"
+	[ -z "${TRACE_PROCESSOR:-}" ] ||
+		"$python" "$checkers/check_processor.py" "$TRACE_PROCESSOR" "$1" || fail "$1"
+}
+"$build/tests/dump_trace" rec >records
+[ "$(wc -l <records)" -gt 50 ] || fail "hardly any record"
+for options in "" "--compress" "--no-stacks"; do
+	# shellcheck disable=SC2086
+	waylay export rec $options -o trace.pftrace 2>err || fail "export $options"
+	[ "$options" = --no-stacks ] || judge trace.pftrace check_trace.py
+	[ "$options" != --no-stacks ] || "$python" "$checkers/check_trace.py" trace.pftrace
+done
+waylay export rec -f chrome -o trace.json.gz 2>err || fail "export to Chrome"
+judge trace.json.gz check_chrome.py
