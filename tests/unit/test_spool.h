@@ -190,7 +190,7 @@ static inline uint64_t test_count(struct trace_reader *reader, int thread, int64
 				  uint64_t from)
 {
 	struct trace_event event;
-	uint64_t count = 0, by, n;
+	uint64_t count = 0, by = 0, n = 0;
 	int error, rc;
 	struct trace_cursor *cursor = reader->ops->cursor_open(reader, thread, &error);
 

@@ -254,6 +254,12 @@ static void test_extremes(void **state)
 
 /* --- what is refused, and how --- */
 
+/* Text without its NUL, into the file's bytes. */
+static void bytes_put(void *to, const char *text, size_t count)
+{
+	memcpy(to, text, count);
+}
+
 static int open_error(const char *path, char *err, size_t size)
 {
 	struct trace_reader *reader;
@@ -283,10 +289,10 @@ static void test_refused(void **state)
 	memset(h->magic, 0, sizeof(h->magic));
 	victim_write(small, small_bytes);
 	assert_int_equal(open_error(victim, err, sizeof(err)), -ENODATA);
-	memcpy(h->magic, "PFTRACE!", sizeof(h->magic));
+	bytes_put(h->magic, "PFTRACE!", sizeof(h->magic));
 	victim_write(small, small_bytes);
 	assert_int_equal(open_error(victim, err, sizeof(err)), -EINVAL);
-	memcpy(h->magic, SPOOL_MAGIC, sizeof(h->magic));
+	bytes_put(h->magic, SPOOL_MAGIC, sizeof(h->magic));
 	h->version_major++;
 	victim_write(small, small_bytes);
 	assert_int_equal(open_error(victim, err, sizeof(err)), -EPROTONOSUPPORT);
@@ -300,7 +306,7 @@ static void test_refused(void **state)
 	assert_int_equal(open_error(victim, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, "byte order"));
 	h->endian = SPOOL_ENDIAN;
-	memcpy(small + h->table_offset, "event xx", 8);
+	bytes_put(small + h->table_offset, "event xx", 8);
 	victim_write(small, small_bytes);
 	assert_int_equal(open_error(victim, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, "event table line 1"));
@@ -324,7 +330,7 @@ static void test_other_table(void **state)
 		 "enum rule none\nevent 1 cuda_wait cuda_sync call other:u64:hex object:u64:hex "
 		 "stack:u32:stack api:u32:str status:i32:status rest:u16:num\n");
 	memset(small + h->table_offset, 0, h->table_bytes);
-	memcpy(small + h->table_offset, text, strlen(text));
+	bytes_put(small + h->table_offset, text, strlen(text));
 	h->table_bytes = (uint32_t)strlen(text);
 	victim_write(small, small_bytes);
 	reader = test_open(victim);
@@ -342,7 +348,7 @@ static void test_other_table(void **state)
 	/* an event that this build does not know comes through as it was recorded */
 	snprintf(unknown, sizeof(unknown), "event 1 later later later number:u64:num\n");
 	memset(small + h->table_offset, 0, h->table_bytes);
-	memcpy(small + h->table_offset, unknown, strlen(unknown));
+	bytes_put(small + h->table_offset, unknown, strlen(unknown));
 	h->table_bytes = (uint32_t)strlen(unknown);
 	victim_write(small, small_bytes);
 	reader = test_open(victim);

@@ -394,7 +394,7 @@ static void write_fallback(void)
 	/* not a directory: refused to root as well */
 	snprintf(wanted, sizeof(wanted), "%s/file", test_dir);
 	close(open(wanted, O_CREAT | O_WRONLY, 0600));
-	strcat(wanted, "/below");
+	snprintf(wanted, sizeof(wanted), "%s/file/below", test_dir);
 	setenv("TMPDIR", test_dir, 1);
 	s.directory = wanted;
 	child_open(&s);

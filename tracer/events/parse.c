@@ -269,7 +269,8 @@ int wl_event_table_parse(struct wl_event_table *table, const char *text, size_t 
 	c = census_take(text, length);
 	count = c.number_max + 1;
 	bytes = length + 1 +
-		count * (sizeof(*table->types) + sizeof(*table->known) + sizeof(*table->map)) +
+		count * (sizeof(*table->types) + sizeof(const struct wl_event_type *) +
+			 sizeof(*table->map)) +
 		c.lines * sizeof(*p.enums) + c.blanks * (sizeof(*p.words) + sizeof(*p.args)) +
 		7 * 16;
 	table->memory = calloc(1, bytes);
@@ -280,7 +281,7 @@ int wl_event_table_parse(struct wl_event_table *table, const char *text, size_t 
 	at = table->memory;
 	table->count = (unsigned)count;
 	table->types = carve(&at, count * sizeof(*table->types));
-	table->known = carve(&at, count * sizeof(*table->known));
+	table->known = carve(&at, count * sizeof(const struct wl_event_type *));
 	table->map = carve(&at, count * sizeof(*table->map));
 	p.enums = carve(&at, c.lines * sizeof(*p.enums));
 	p.words = carve(&at, c.blanks * sizeof(*p.words));

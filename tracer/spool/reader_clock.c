@@ -66,7 +66,7 @@ int reading_clocks(struct reading *r)
 	}
 	qsort(r->clocks, r->clock_count, sizeof(*r->clocks), by_monotonic);
 	contradictions_drop(r);
-	r->rates = calloc(r->clock_count, sizeof(*r->rates));
+	r->rates = calloc(r->clock_count + 1u, sizeof(*r->rates));
 	if (!r->rates)
 		return -ENOMEM;
 	r->rate_outside = rate_of_rest(r);

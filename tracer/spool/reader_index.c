@@ -251,7 +251,9 @@ static bool slot_read(struct reading *r, uint64_t offset, struct spool_slot *slo
 		if (!reading_bytes(r, offset, slot, sizeof(*slot)) ||
 		    !reading_bytes(r, offset, &again, sizeof(again)))
 			return false;
-		if (memcmp(slot, &again, sizeof(again)) == 0)
+		if (atomic_load(&slot->thread) == atomic_load(&again.thread) &&
+		    atomic_load(&slot->call) == atomic_load(&again.call) &&
+		    atomic_load(&slot->since) == atomic_load(&again.since))
 			return true;
 	}
 	return false;

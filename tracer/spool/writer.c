@@ -255,9 +255,19 @@ static int map(struct spool_writer *w, int fd, uint64_t max_bytes, char *err, si
  * place for an append that a fork in a signal handler has interrupted. */
 static void mapping_replace(void)
 {
-	if (mapping)
-		mmap(mapping, mapping_bytes, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	static void *replaced;
+	static uint64_t replaced_bytes;
+
+	if (!mapping)
+		return;
+	/* of its parent's parent; an interrupted append is not that old */
+	if (replaced)
+		munmap(replaced, replaced_bytes);
+	replaced = mmap(mapping, mapping_bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	replaced_bytes = mapping_bytes;
+	if (replaced == MAP_FAILED)
+		replaced = NULL;
 	mapping = NULL;
 }
 

@@ -240,19 +240,19 @@ static struct spool_thread *thread_begin(struct spool_writer *w)
 
 static struct spool_thread *thread_nested(struct spool_writer *w, struct spool_thread *self)
 {
-	struct spool_thread *owner = self->owner, *t;
-	uint32_t idle;
+	struct spool_thread *owner = self->owner, *t = owner;
 	unsigned count = 0;
 
-	for (t = owner; t; t = atomic_load(&t->more), count++) {
-		idle = 0;
+	do {
+		uint32_t idle = 0;
+
 		if (!atomic_compare_exchange_strong(&t->writing, &idle, 1))
-			continue;
+			continue; /* interrupted too, or left for good */
 		/* What lies in its chunk is older than what the thread recorded since. */
 		spool_chunk_close(w, t);
 		spool_self = t;
 		return t;
-	}
+	} while (count++, (t = atomic_load(&t->more)) != NULL);
 	t = count < SPOOL_NESTED_MAX ? struct_take(w) : NULL;
 	if (!t) {
 		spool_drop(w, self, TRACE_DROP_THREAD, 1);
