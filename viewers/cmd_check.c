@@ -7,17 +7,23 @@
 #include <errno.h>
 #include <string.h>
 
-/* The exit status is the verdict, also where its words cannot be written. */
+/* The exit status is the verdict, also where its words cannot be written to standard output. */
 static int judge(struct gate *gate, const struct input *input)
 {
-	const struct analysis_options how = gate_analysis(gate);
 	struct analysis *analysis = NULL;
 	struct gate_verdict verdict;
-	struct model *model = input_open(input);
-	char err[256];
+	struct model *model;
+	char err[1024];
 
+	if (gate_prepare(gate, err, sizeof(err)) != 0) {
+		say("%s", err);
+		return EXIT_CANNOT_TELL;
+	}
+	model = input_open(input);
 	if (!model)
 		return EXIT_CANNOT_TELL;
+	const struct analysis_options how = gate_analysis(gate);
+
 	if (analysis_run(model, &how, &analysis, err, sizeof(err)) != 0) {
 		say("%s", err);
 		model_close(model);
@@ -25,8 +31,10 @@ static int judge(struct gate *gate, const struct input *input)
 	}
 	gate_decide(gate, analysis, &verdict);
 	errno = 0;
-	gate_print(stdout, gate, model, analysis, &verdict);
-	if (fflush(stdout) != 0 || ferror(stdout))
+	/* What cannot be written must not look like a pass to who reads only that. */
+	if (!gate_tell(stdout, gate, model, analysis, &verdict) && verdict.status == EXIT_HOLDS)
+		verdict.status = EXIT_CANNOT_TELL;
+	if (ferror(stdout))
 		say("writing the verdict to standard output: %s", strerror(errno ? errno : EIO));
 	analysis_free(analysis);
 	model_close(model);
@@ -47,7 +55,8 @@ int cmd_check(int argc, char **argv)
 			"then.\n\n"
 			"Examples:\n"
 			"  waylay check --range step --skip 1 --max-syncs 0\n"
-			"  waylay check --max-syncs 100 --max-staged 0 waylay-out",
+			"  waylay check --range step --save-baseline main.json\n"
+			"  waylay check --baseline main.json --junit waylay.xml",
 		.mistake_status = EXIT_USAGE,
 		.group_count = 2,
 		.groups = {gate_options(&gate), input_options(&input)},

@@ -65,7 +65,7 @@ int cmd_export(int argc, char **argv)
 			"  waylay export -f chrome -o job.json.gz  # chrome://tracing, speedscope",
 		.mistake_status = EXIT_USAGE,
 		.group_count = 2,
-		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments},
+		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments, NULL},
 			   input_options(&arguments.input)},
 	};
 	struct export_result result = {0};

@@ -66,7 +66,7 @@ int cmd_report(int argc, char **argv)
 			"  waylay report waylay-out --json | jq .sites",
 		.mistake_status = EXIT_USAGE,
 		.group_count = 2,
-		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments},
+		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments, NULL},
 			   input_options(&arguments.input)},
 	};
 	struct model *model;

@@ -239,7 +239,8 @@ static int judge(const struct gate *gate, struct model *model, const struct anal
 	if (!gate_set(gate))
 		return EXIT_HOLDS;
 	gate_decide(gate, analysis, &verdict);
-	gate_print(stderr, gate, model, analysis, &verdict);
+	if (!gate_tell(stderr, gate, model, analysis, &verdict) && verdict.status == EXIT_HOLDS)
+		return EXIT_CANNOT_TELL;
 	return verdict.status;
 }
 
@@ -294,9 +295,14 @@ static int run(struct run_arguments *arguments)
 {
 	int rank, world_size, local_rank, status, verdict;
 	bool only_records;
+	char err[1024];
 
 	wl_ranks_read(&rank, &world_size, &local_rank);
 	only_records = rank >= 0 && world_size != 1;
+	if (!only_records && gate_prepare(&arguments->gate, err, sizeof(err)) != 0) {
+		say("%s", err);
+		return EXIT_RUN_FAILED;
+	}
 	if (!prepare(arguments, only_records))
 		return EXIT_RUN_FAILED;
 	if (only_records) {
@@ -317,6 +323,9 @@ static int run(struct run_arguments *arguments)
 int cmd_run(int argc, char **argv)
 {
 	struct run_arguments arguments = {0};
+	struct option_group budgets = gate_options(&arguments.gate);
+
+	budgets.elsewhere = "--max-syncs=N, --range=NAME and the others of 'waylay check --help'";
 	const struct command_line line = {
 		.name = "waylay run",
 		.operands = "[--] COMMAND [ARG...]",
@@ -326,8 +335,8 @@ int cmd_run(int argc, char **argv)
 		.stop_at_operand = true,
 		.mistake_status = EXIT_RUN_FAILED,
 		.group_count = 3,
-		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments},
-			   gate_options(&arguments.gate),
+		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments, NULL},
+			   budgets,
 			   setting_options(&arguments)},
 	};
 	int first = options_parse(&line, argc, argv), status;

@@ -5,6 +5,7 @@
  */
 #include "viewers/gate.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,67 @@
 
 bool gate_set(const struct gate *gate)
 {
-	return gate->budget_count > 0;
+	return gate->budget_count > 0 || gate->baseline_path || gate->save_path;
+}
+
+/* --- what a baseline means -------------------------------------------------------------------- */
+
+static bool budget_add(struct gate *gate, struct analysis_filter filter, const char *thing)
+{
+	struct gate_budget *budget = &gate->budgets[gate->budget_count];
+	unsigned tolerance = filter.held ? gate->held_tolerance : gate->tolerance;
+
+	if (gate->budget_count == GATE_BUDGETS_MAX)
+		return false;
+	gate->budget_count++;
+	*budget = (struct gate_budget){
+		.filter = filter, .thing = thing, .source = GATE_MEASURED, .max = UINT64_MAX};
+	if (!gate->baseline || (filter.held && !gate->held))
+		return true;
+	budget->source = GATE_COMPARED;
+	budget->was = baseline_count(gate->baseline, baseline_name(budget));
+	/* Rounded down: a tolerance of 10 % of 9 calls is none. */
+	budget->max = budget->was + (uint64_t)((double)budget->was * tolerance / 100);
+	return true;
+}
+
+/* One for each rule, so that a wait more is not made up for by a cheaper one less. */
+static bool budgets_of_rules(struct gate *gate)
+{
+	struct analysis_filter filter = {.cls = WL_call_class_MAX};
+	bool room = true;
+
+	for (filter.rule = 1; filter.rule < WL_rule_MAX; filter.rule++)
+		room &= budget_add(gate, filter, "calls");
+	filter = (struct analysis_filter){.cls = WL_call_class_none, .rule = WL_rule_MAX};
+	room &= budget_add(gate, filter, "registrations");
+	filter = (struct analysis_filter){
+		.cls = WL_call_class_waits, .rule = WL_rule_MAX, .held = true};
+	return room & budget_add(gate, filter, "held by synchronizations");
+}
+
+int gate_prepare(struct gate *gate, char *err, size_t err_size)
+{
+	if (gate->baseline_path) {
+		gate->baseline = baseline_read(gate->baseline_path, err, err_size);
+		if (!gate->baseline)
+			return -EINVAL;
+		if (!gate->range)
+			baseline_scope(gate->baseline, gate);
+		else if (!baseline_same_scope(gate->baseline, gate)) {
+			(void)snprintf(err, err_size,
+				       "comparing with %s: it was counted in another way; leave "
+				       "out --range and what goes with it, or make a new one",
+				       gate->baseline_path);
+			return -EINVAL;
+		}
+	}
+	if ((gate->baseline || gate->save_path) && !budgets_of_rules(gate)) {
+		(void)snprintf(err, err_size,
+			       "comparing with a baseline: too many budgets besides");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 struct analysis_options gate_analysis(struct gate *gate)
@@ -135,7 +196,12 @@ void gate_decide(const struct gate *gate, const struct analysis *analysis,
 
 /* --- saying ----------------------------------------------------------------------------------- */
 
-/* --- what to blame */
+const char *gate_status_word(int status)
+{
+	return status == EXIT_HOLDS      ? "holds"
+	       : status == EXIT_EXCEEDED ? "exceeded"
+					 : "cannot tell";
+}
 
 static int more_blame(const void *left, const void *right)
 {
@@ -150,9 +216,8 @@ static int more_blame(const void *left, const void *right)
 	return strcmp(a->way->caller, b->way->caller);
 }
 
-/* The ways that a budget counted, in the range or the whole run; the caller frees them. */
-static struct range_way *ways_of(const struct gate *gate, const struct analysis *analysis,
-				 unsigned budget, unsigned *count)
+struct range_way *gate_ways(const struct gate *gate, const struct analysis *analysis,
+			    unsigned budget, unsigned *count)
 {
 	bool fabric = gate->budgets[budget].filter.cls == WL_call_class_none;
 	struct site *const *sites = fabric ? analysis->registration_sites : analysis->sites;
@@ -174,6 +239,8 @@ static struct range_way *ways_of(const struct gate *gate, const struct analysis 
 			if (sites[i]->filters >> budget & 1)
 				ways[(*count)++] =
 					(struct range_way){way, way->count, way->held_ns};
+	if (*count)
+		qsort(ways, *count, sizeof(*ways), more_blame);
 	return ways;
 }
 
@@ -182,22 +249,22 @@ static void blame(FILE *out, const struct gate *gate, const struct analysis *ana
 		  unsigned budget)
 {
 	unsigned count;
-	struct range_way *ways = ways_of(gate, analysis, budget, &count);
+	struct range_way *ways = gate_ways(gate, analysis, budget, &count);
 	char place[1024], caller[1024], number[32], held[24];
 
-	if (count)
-		qsort(ways, count, sizeof(*ways), more_blame);
 	for (unsigned i = 0; i < count && i < BLAMED; i++) {
 		const struct site_way *way = ways[i].way;
+		const char *rule = way->site->rule ? wl_rule_info(way->site->rule)->word : "";
+		bool known = gate->budgets[budget].source != GATE_COMPARED ||
+			     baseline_has_place(gate->baseline, way->site->place, rule);
 
 		(void)fprintf(
-			out, "  %s%s (%s) at %s%s%s%s%s\n", words_count(ways[i].count, number),
+			out, "  %s%s (%s) at %s%s%s%s%s%s\n", words_count(ways[i].count, number),
 			gate->range ? " in all instances" : "", words_ns(ways[i].held_ns, held),
 			words_clean(way->site->place, place, sizeof(place)),
 			*way->caller ? ", called from " : "",
-			words_clean(way->caller, caller, sizeof(caller)),
-			way->site->rule ? ": " : "",
-			way->site->rule ? wl_rule_info(way->site->rule)->word : "");
+			words_clean(way->caller, caller, sizeof(caller)), *rule ? ": " : "", rule,
+			known ? "" : " (not in the baseline)");
 	}
 	if (count > BLAMED)
 		(void)fprintf(out, "  and at %u more places\n", count - BLAMED);
@@ -209,23 +276,47 @@ static char *quantity(const struct gate_budget *budget, uint64_t value, char buf
 	return budget->filter.held ? words_ns(value, buf) : words_count(value, buf);
 }
 
-static void scope(FILE *out, const struct gate *gate, const struct analysis *analysis)
+bool gate_shown(const struct gate *gate, const struct gate_verdict *verdict, unsigned budget)
 {
-	char name[128];
+	const struct gate_budget *is = &gate->budgets[budget];
 
-	if (!gate->range) {
-		(void)fputs(" in the whole run", out);
-		return;
-	}
-	words_clean(gate->range, name, sizeof(name));
-	if (gate->total) {
-		const struct range_stat *range = analysis_range(analysis, gate->range);
+	return is->source == GATE_ASKED ||
+	       (is->source == GATE_COMPARED && (is->was || verdict->budgets[budget].have));
+}
 
-		(void)fprintf(out, " in all %llu instances of '%s'",
-			      (unsigned long long)(range ? range->instances : 0), name);
-		return;
-	}
-	(void)fprintf(out, " in the worst instance of '%s'", name);
+/* " in the worst instance of 'step' (rank 3)" */
+static void scope_text(const struct gate *gate, struct model *model,
+		       const struct analysis *analysis, unsigned process, char *buf, size_t size)
+{
+	const char *label = model ? model_process(model, process)->label : "";
+	const struct range_stat *range = gate->range ? analysis_range(analysis, gate->range) : NULL;
+
+	if (!gate->range)
+		(void)snprintf(buf, size, " in the whole run");
+	else if (gate->total)
+		(void)snprintf(buf, size, " in all %llu instances of '%.200s'",
+			       (unsigned long long)(range ? range->instances : 0), gate->range);
+	else
+		(void)snprintf(buf, size, " in the worst instance of '%.200s'%s%.80s%s",
+			       gate->range, *label ? " (" : "", label, *label ? ")" : "");
+}
+
+void gate_budget_text(const struct gate *gate, struct model *model, const struct analysis *analysis,
+		      const struct gate_verdict *verdict, unsigned budget, char *buf, size_t size)
+{
+	const struct gate_budget *is = &gate->budgets[budget];
+	bool compared = is->source == GATE_COMPARED;
+	char have[32], max[32], scope[400], text[1024];
+
+	scope_text(gate, model, analysis, verdict->budgets[budget].process, scope, sizeof(scope));
+	(void)snprintf(text, sizeof(text), "%s %s%s%s%s%.200s%s, %s%s%s",
+		       quantity(is, verdict->budgets[budget].have, have), is->thing,
+		       is->filter.rule != WL_rule_MAX ? " by " : "",
+		       is->filter.rule != WL_rule_MAX ? wl_rule_info(is->filter.rule)->word : "",
+		       is->place ? " at " : "", is->place ? is->place : "", scope,
+		       compared ? "" : "allowed ", quantity(is, compared ? is->was : is->max, max),
+		       compared ? " in the baseline" : "");
+	(void)words_clean(text, buf, size);
 }
 
 static void budget_print(FILE *out, const struct gate *gate, struct model *model,
@@ -233,20 +324,20 @@ static void budget_print(FILE *out, const struct gate *gate, struct model *model
 			 unsigned i)
 {
 	const struct gate_budget *budget = &gate->budgets[i];
-	const struct model_process *process = model_process(model, verdict->budgets[i].process);
-	bool holds = verdict->budgets[i].holds;
-	char have[32], max[32], place[256];
+	bool holds = verdict->budgets[i].holds, compared = budget->source == GATE_COMPARED;
+	bool better = compared && verdict->budgets[i].have < budget->was;
+	char text[1024];
 
-	(void)fprintf(out, "check: %s: %s %s", holds ? "holds" : "EXCEEDED",
-		      quantity(budget, verdict->budgets[i].have, have), budget->thing);
-	if (budget->filter.rule != WL_rule_MAX)
-		(void)fprintf(out, " by %s", wl_rule_info(budget->filter.rule)->word);
-	if (budget->place)
-		(void)fprintf(out, " at %s", words_clean(budget->place, place, sizeof(place)));
-	scope(out, gate, analysis);
-	if (gate->range && !gate->total && !holds && *process->label)
-		(void)fprintf(out, " (%s)", words_clean(process->label, place, sizeof(place)));
-	(void)fprintf(out, ", allowed %s\n", quantity(budget, budget->max, max));
+	/* Of the many that a baseline means, those that changed. */
+	if (budget->source == GATE_MEASURED || (compared && holds && !better))
+		return;
+	gate_budget_text(gate, model, analysis, verdict, i, text, sizeof(text));
+	(void)fprintf(out, "check: %s: %s\n",
+		      better     ? "better"
+		      : holds    ? "holds"
+		      : compared ? "WORSE"
+				 : "EXCEEDED",
+		      text);
 	if (!holds)
 		blame(out, gate, analysis, i);
 }
@@ -255,10 +346,19 @@ void gate_print(FILE *out, const struct gate *gate, struct model *model,
 		const struct analysis *analysis, const struct gate_verdict *verdict)
 {
 	bool seen = analysis && (!gate->range || analysis_range(analysis, gate->range));
+	bool compared = false, worse = false;
 	char text[256];
 
-	for (unsigned i = 0; seen && i < gate->budget_count; i++)
+	for (unsigned i = 0; seen && i < gate->budget_count; i++) {
 		budget_print(out, gate, model, analysis, verdict, i);
+		if (gate->budgets[i].source != GATE_COMPARED)
+			continue;
+		compared = true;
+		worse |= !verdict->budgets[i].holds;
+	}
+	if (compared && !worse)
+		(void)fprintf(out, "check: holds: by no rule more than in %s\n",
+			      words_clean(gate->baseline_path, text, sizeof(text)));
 	if (!*verdict->doubt)
 		return;
 	words_clean(verdict->doubt, text, sizeof(text));

@@ -8,16 +8,28 @@
 #include "viewers/options.h"
 #include "viewers/viewers.h"
 
-#define GATE_BUDGETS_MAX 32
+#define GATE_BUDGETS_MAX ANALYSIS_FILTERS_MAX
 #define GATE_ALLOWED_MAX 64
+
+enum gate_source {
+	GATE_ASKED,    /* on the command line */
+	GATE_COMPARED, /* with a baseline */
+	GATE_MEASURED, /* to make a baseline: always holds */
+};
 
 struct gate_budget {
 	struct analysis_filter filter;
+	enum gate_source source;
 	uint64_t max;      /* what is allowed: a count, or nanoseconds with filter.held */
+	uint64_t was;      /* GATE_COMPARED: in the baseline, tolerance not added */
 	char *place;       /* filter.place, the gate's own; NULL: none */
 	const char *thing; /* what is counted, in words */
 };
 
+/* Where the verdict goes besides text; "-" is standard output, which is then not the text's. */
+enum gate_format { GATE_JSON, GATE_JUNIT, GATE_SARIF, GATE_FORMATS };
+
+struct baseline;
 struct gate {
 	const char *range; /* NULL: the whole run */
 	bool total;        /* bounds the sum over instances and ranks, not the worst instance */
@@ -27,6 +39,12 @@ struct gate {
 	struct gate_budget budgets[GATE_BUDGETS_MAX];
 	unsigned allowed_count;
 	const char *allowed[GATE_ALLOWED_MAX];
+	const char *baseline_path, *save_path;            /* NULL: none */
+	struct baseline *baseline;                        /* read by gate_prepare() */
+	bool held;                                        /* compare the time held too */
+	unsigned tolerance, held_tolerance;               /* percent */
+	const char *outputs[GATE_FORMATS];                /* NULL: none */
+	bool github;                                      /* annotations on standard output */
 	struct analysis_filter filters[GATE_BUDGETS_MAX]; /* those of the budgets, gathered */
 };
 
@@ -35,6 +53,8 @@ struct option_group gate_options(struct gate *gate);
 /* After parsing: a mistake if options say nothing without others. needed: a budget must be there. */
 void gate_options_check(const struct command_line *line, const struct gate *gate, bool needed);
 bool gate_set(const struct gate *gate);
+/* Reads the baseline and makes the budgets it means. 0, or -errno with one line in err. */
+int gate_prepare(struct gate *gate, char *err, size_t err_size);
 void gate_done(struct gate *gate);
 
 /* What an analysis must count for the gate. Points into the gate. */
@@ -53,8 +73,50 @@ struct gate_verdict {
 /* analysis: made with gate_analysis(); NULL: nothing was recorded. */
 void gate_decide(const struct gate *gate, const struct analysis *analysis,
 		 struct gate_verdict *verdict);
-/* Says what holds and what does not, with the places to blame. */
+/* Says on out what holds and what does not, with the places to blame; writes the other outputs and the
+ * baseline. model and analysis may be NULL. False if something could not be written, which was said. */
+bool gate_tell(FILE *out, const struct gate *gate, struct model *model,
+	       const struct analysis *analysis, const struct gate_verdict *verdict);
+
+/* --- its parts (gate.c, gate_output.c, baseline.c) -------------------------------------------- */
+
+/* The ways that a budget counted, in the range or the whole run, most calls first. The caller frees
+ * them; NULL when memory is short. */
+struct range_way *gate_ways(const struct gate *gate, const struct analysis *analysis,
+			    unsigned budget, unsigned *count);
+/* False for what a baseline means and nobody needs to read: nothing before, nothing now. */
+bool gate_shown(const struct gate *gate, const struct gate_verdict *verdict, unsigned budget);
+/* "2 synchronizations in the worst instance of 'step', allowed 0": a budget in words, cleaned. */
+void gate_budget_text(const struct gate *gate, struct model *model, const struct analysis *analysis,
+		      const struct gate_verdict *verdict, unsigned budget, char *buf, size_t size);
+const char *gate_status_word(int status); /* "holds", "exceeded", "cannot tell" */
+
+/* In the text alone. */
 void gate_print(FILE *out, const struct gate *gate, struct model *model,
 		const struct analysis *analysis, const struct gate_verdict *verdict);
+
+int gate_json(FILE *out, const struct gate *gate, struct model *model,
+	      const struct analysis *analysis, const struct gate_verdict *verdict);
+int gate_junit(FILE *out, const struct gate *gate, struct model *model,
+	       const struct analysis *analysis, const struct gate_verdict *verdict);
+int gate_sarif(FILE *out, const struct gate *gate, struct model *model,
+	       const struct analysis *analysis, const struct gate_verdict *verdict);
+void gate_github(FILE *out, const struct gate *gate, struct model *model,
+		 const struct analysis *analysis, const struct gate_verdict *verdict);
+
+/* What a recording had, kept in a file of the user's repository (docs/baseline.md). */
+struct baseline *baseline_read(const char *path, char *err, size_t err_size);
+void baseline_free(struct baseline *baseline);
+/* The range it was made for (NULL: the whole run), and how it was counted. */
+void baseline_scope(const struct baseline *baseline, struct gate *gate);
+bool baseline_same_scope(const struct baseline *baseline, const struct gate *gate);
+/* By the word of a rule, "registrations" or "held_ns"; 0 for what it does not have. */
+uint64_t baseline_count(const struct baseline *baseline, const char *name);
+/* True if it had calls by that rule at that place. */
+bool baseline_has_place(const struct baseline *baseline, const char *place, const char *rule);
+/* The name under which a budget is kept. */
+const char *baseline_name(const struct gate_budget *budget);
+int baseline_write(FILE *out, const struct gate *gate, const struct analysis *analysis,
+		   const struct gate_verdict *verdict);
 
 #endif

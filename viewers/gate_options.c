@@ -21,6 +21,14 @@ enum gate_key {
 	GATE_SKIP,
 	GATE_TOTAL,
 	GATE_SAME_THREAD,
+	GATE_BASELINE,
+	GATE_SAVE_BASELINE,
+	GATE_TOLERANCE,
+	GATE_HELD,
+	GATE_TO_JSON,
+	GATE_TO_JUNIT,
+	GATE_TO_SARIF,
+	GATE_TO_GITHUB,
 };
 
 static const struct option_row rows[] = {
@@ -35,6 +43,14 @@ static const struct option_row rows[] = {
 	{"skip", 0, "N", "leave out the first N instances in every process", GATE_SKIP},
 	{"total", 0, NULL, "bound the sum over instances and ranks instead", GATE_TOTAL},
 	{"same-thread", 0, NULL, "count what the range's own thread did", GATE_SAME_THREAD},
+	{"baseline", 0, "FILE", "by no rule more than in FILE", GATE_BASELINE},
+	{"save-baseline", 0, "FILE", "write FILE from this recording", GATE_SAVE_BASELINE},
+	{"tolerance", 0, "PERCENT", "of the baseline's counts (0)", GATE_TOLERANCE},
+	{"held", 0, "PERCENT", "time held too, at most so much more", GATE_HELD},
+	{"json", 0, "FILE", "the verdict also as JSON, - for standard output", GATE_TO_JSON},
+	{"junit", 0, "FILE", "as JUnit XML", GATE_TO_JUNIT},
+	{"sarif", 0, "FILE", "as SARIF", GATE_TO_SARIF},
+	{"github", 0, NULL, "as annotations of GitHub Actions", GATE_TO_GITHUB},
 };
 
 static int wrong(char *err, size_t err_size, const char *format, ...)
@@ -162,6 +178,22 @@ static int allow(struct gate *gate, const char *arg, char *err, size_t err_size)
 	return 0;
 }
 
+static int file(const char **path, const char *arg, char *err, size_t err_size)
+{
+	*path = arg;
+	return *arg ? 0 : wrong(err, err_size, "no file given");
+}
+
+static int percent(unsigned *value, const char *arg, char *err, size_t err_size)
+{
+	uint64_t count = 0;
+
+	if (!parse_count(arg, 100000, &count))
+		return wrong(err, err_size, "'%.80s' is no whole percentage", arg);
+	*value = (unsigned)count;
+	return 0;
+}
+
 static int take(void *user, int key, const char *arg, char *err, size_t err_size)
 {
 	struct gate *gate = user;
@@ -199,6 +231,22 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 	case GATE_SAME_THREAD:
 		gate->same_thread = true;
 		return 0;
+	case GATE_BASELINE:
+		return file(&gate->baseline_path, arg, err, err_size);
+	case GATE_SAVE_BASELINE:
+		return file(&gate->save_path, arg, err, err_size);
+	case GATE_TOLERANCE:
+		return percent(&gate->tolerance, arg, err, err_size);
+	case GATE_HELD:
+		gate->held = true;
+		return percent(&gate->held_tolerance, arg, err, err_size);
+	case GATE_TO_JSON:
+	case GATE_TO_JUNIT:
+	case GATE_TO_SARIF:
+		return file(&gate->outputs[key - GATE_TO_JSON], arg, err, err_size);
+	case GATE_TO_GITHUB:
+		gate->github = true;
+		return 0;
 	}
 	return -EINVAL;
 }
@@ -217,11 +265,18 @@ struct option_group gate_options(struct gate *gate)
 /* Options that say nothing without another are mistakes, and a gate that never fails is one too. */
 void gate_options_check(const struct command_line *line, const struct gate *gate, bool needed)
 {
+	bool outputs = gate->github;
+
+	for (unsigned i = 0; i < GATE_FORMATS; i++)
+		outputs |= gate->outputs[i] != NULL;
 	if (!gate->range && (gate->skip || gate->total || gate->same_thread))
 		options_mistake(line, "--skip, --total and --same-thread say how to count inside "
 				      "--range NAME");
-	if ((needed || gate->range || gate->allowed_count) && !gate_set(gate))
-		options_mistake(line, "no budget given: say --max-syncs N");
+	if (!gate->baseline_path && (gate->tolerance || gate->held))
+		options_mistake(line, "--tolerance and --held say how to compare with "
+				      "--baseline FILE");
+	if ((needed || gate->range || gate->allowed_count || outputs) && !gate_set(gate))
+		options_mistake(line, "no budget given: say --max-syncs N, or --baseline FILE");
 }
 
 void gate_done(struct gate *gate)
@@ -229,4 +284,6 @@ void gate_done(struct gate *gate)
 	for (unsigned i = 0; i < gate->budget_count; i++)
 		free(gate->budgets[i].place);
 	gate->budget_count = 0;
+	baseline_free(gate->baseline);
+	gate->baseline = NULL;
 }

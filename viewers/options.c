@@ -90,7 +90,9 @@ static void help(const struct command_line *line)
 	for (unsigned g = 0; g < line->group_count; g++) {
 		if (line->groups[g].title)
 			(void)printf("%s\n", line->groups[g].title);
-		for (unsigned i = 0; i < line->groups[g].count; i++)
+		if (line->groups[g].elsewhere)
+			(void)printf("  %s\n", line->groups[g].elsewhere);
+		for (unsigned i = 0; !line->groups[g].elsewhere && i < line->groups[g].count; i++)
 			row_help(&line->groups[g].rows[i]);
 	}
 	row_help(&help_row);

@@ -26,6 +26,7 @@ struct option_group {
 	unsigned count;
 	int (*take)(void *user, int key, const char *arg, char *err, size_t err_size);
 	void *user;
+	const char *elsewhere; /* --help shows this line in place of the rows; NULL: the rows */
 };
 
 #define OPTION_GROUPS_MAX 4

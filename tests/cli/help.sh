@@ -24,7 +24,7 @@ for command in report export doctor; do
 	fits 24 waylay "$command" --help
 	cp all out
 done
-fits 30 waylay check --help
+fits 40 waylay check --help
 says out --max-syncs
 fits 45 waylay run --help
 cp out help_run
