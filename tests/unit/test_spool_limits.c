@@ -466,6 +466,39 @@ static void write_deep(void)
 	child_check(strncmp(spool_writer_path(), deep, strlen(deep)) == 0);
 }
 
+/* A relative directory is that of the opening, wherever the job goes. */
+static void write_relative(void)
+{
+	struct spool_settings s = test_settings();
+	int status;
+	pid_t pid;
+
+	child_check(chdir(test_dir) == 0);
+	s.directory = "here";
+	child_open(&s);
+	child_check(chdir("/") == 0);
+	child_check(test_emit(0, 0));
+	close(atomic_load(&spool_writer->fd));
+	for (uint64_t n = 1; n < 50021; n++)
+		child_check(test_emit(0, n));
+	pid = fork();
+	if (pid == 0) {
+		child_check(test_emit(0, 0));
+		_exit(0);
+	}
+	child_check(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void test_relative(void **state)
+{
+	char dir[400], paths[3][TEST_PATH];
+
+	(void)state;
+	run_child(write_relative);
+	snprintf(dir, sizeof(dir), "%s/here", test_dir);
+	assert_int_equal(test_spools(dir, paths, 3), 2);
+}
+
 static void test_deep(void **state)
 {
 	char path[400];
@@ -569,7 +602,8 @@ int main(void)
 		limit_test(test_file_limit),   limit_test(test_file_limit_later),
 		limit_test(test_memory_limit), limit_test(test_fallback),
 		limit_test(test_nowhere),      limit_test(test_deep),
-		limit_test(test_closed),       limit_test(test_housekept),
+		limit_test(test_relative),     limit_test(test_closed),
+		limit_test(test_housekept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -318,7 +318,10 @@ int reading_cursor_next(struct trace_cursor *c, struct trace_event *event)
 			return 0;
 		s = &c->streams[c->heap[0]];
 		if (s->loaded && !c->moved) {
-			*event = s->event;
+			/* no more arguments than there are: the whole is 200 bytes long */
+			memcpy(event, &s->event,
+			       offsetof(struct trace_event, args) +
+				       s->event.type->arg_count * sizeof(event->args[0]));
 			c->moved = true;
 			return 1;
 		}

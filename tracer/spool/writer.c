@@ -227,6 +227,14 @@ static int map(struct spool_writer *w, int fd, uint64_t max_bytes, char *err, si
 		at = mmap(NULL, w->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (at != MAP_FAILED)
 			break;
+		if (errno != ENOMEM) {
+			rc = -errno;
+			snprintf(err, err_size,
+				 "cannot map %.200s: %s: set WAYLAY_DIR to a directory on a local "
+				 "file system",
+				 spool_path, strerror(-rc));
+			return rc;
+		}
 	}
 	rc = spool_file_room(fd, data_offset + w->chunk_bytes * 4ull, spool_keep_free_percent)
 		     ? spool_file_allocate(fd, 0, data_offset + w->chunk_bytes * 4ull)
@@ -335,17 +343,34 @@ no_map:
 	return rc;
 }
 
+/* Absolute, since the job may change its directory before a child of its opens a spool. */
+static int directory_set(const char *directory)
+{
+	size_t used = 0;
+	int n;
+
+	if (directory[0] != '/') {
+		if (syscall(SYS_getcwd, configured_directory, sizeof(configured_directory)) <= 0)
+			return -errno;
+		used = strlen(configured_directory);
+	}
+	n = snprintf(configured_directory + used, sizeof(configured_directory) - used, "%s%s",
+		     used ? "/" : "", directory);
+	return n < 0 || (size_t)n >= sizeof(configured_directory) - used ? -ENAMETOOLONG : 0;
+}
+
 static int configure(const struct spool_settings *settings)
 {
-	size_t n = strlen(settings->directory);
+	int rc = directory_set(settings->directory);
 
-	if (n >= sizeof(configured_directory)) {
-		snprintf(error_line, sizeof(error_line),
-			 "the path of the recording is too long: %.100s...", settings->directory);
-		return -ENAMETOOLONG;
+	if (rc) {
+		snprintf(
+			error_line, sizeof(error_line),
+			"cannot use %.200s for a recording: %s: set WAYLAY_DIR to another directory",
+			settings->directory, strerror(-rc));
+		return rc;
 	}
 	configured = *settings;
-	memcpy(configured_directory, settings->directory, n + 1);
 	snprintf(configured_run, sizeof(configured_run), "%s", settings->run ? settings->run : "");
 	configured.directory = configured_directory;
 	configured.run = configured_run;
