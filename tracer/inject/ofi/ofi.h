@@ -180,7 +180,7 @@ static inline bool ofi_internal(const void *caller)
 /* True: the job's own outermost call, to be recorded; ofi_leave() must follow. */
 static inline bool ofi_enter(const void *caller)
 {
-	if (!wl_recording || wl_depth.ofi || ofi_internal(caller))
+	if (!wl_record() || wl_depth.ofi || ofi_internal(caller))
 		return false;
 	wl_depth.ofi = 1;
 	return true;
