@@ -75,8 +75,8 @@ unsigned model_unreadable_count(const struct model *model);
 /* The run that was chosen: "" if it has no identifier or if there are several. */
 const char *model_run(const struct model *model);
 
-/* A monotonic time of that process's host on the model's clock. Never decreases as its argument
- * grows; lengths are kept exactly where the host's clocks agree over the whole recording. */
+/* A monotonic time of that process's host on the model's clock, 0 or later. Never decreases as its
+ * argument grows; lengths are kept exactly where the host's clocks agree over the whole recording. */
 int64_t model_time(const struct model_process *process, int64_t monotonic_ns);
 /* Bounds of all recordings on the model's clock; and what REALTIME was at that first moment. */
 void model_bounds(const struct model *model, int64_t *first_ns, int64_t *last_ns,
@@ -164,10 +164,11 @@ struct model_transfer {
 	bool multi; /* one of several completions of a multi-receive post */
 	bool counted; /* posted() told of it, and this ends it: not so for what was over at once, nor for
 			 any but the last of a multi-receive */
-	bool failed;    /* an error entry; status says which */
-	uint64_t bytes; /* moved: the completion's count for receives, else the post's */
-	int32_t status; /* 0 or the negative libfabric error */
-	int64_t end_ns; /* the completion was read; post's end or the recording's without one */
+	bool failed;       /* an error entry; status says which */
+	uint64_t bytes;    /* moved: the completion's count for receives, else the post's */
+	int32_t status;    /* 0 or the negative libfabric error */
+	uint32_t provider; /* string id of the endpoint's provider, 0 unknown */
+	int64_t end_ns;    /* the completion was read; post's end or the recording's without one */
 	uint32_t completion_thread;
 	uint64_t completion_ordinal; /* which ofi_completion of that thread, from 0 */
 };

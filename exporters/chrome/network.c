@@ -49,7 +49,7 @@ static void put_counter(struct network_export *export, const char *name, int64_t
 static void count_bytes(struct network_export *export, const struct trace_event *post,
 			int64_t monotonic_ns, int sign)
 {
-	int64_t bytes = (int64_t)MODEL_ARG(post, ofi_post, bytes) * sign;
+	int64_t bytes = counted_bytes(MODEL_ARG(post, ofi_post, bytes)) * sign;
 
 	if (!bytes)
 		return;
@@ -157,7 +157,7 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 static void count_registration(struct network_export *export, const struct trace_event *reg,
 			       int64_t monotonic_ns, int sign)
 {
-	export->registered_bytes += (int64_t)MODEL_ARG(reg, ofi_mr_reg, bytes) * sign;
+	export->registered_bytes += counted_bytes(MODEL_ARG(reg, ofi_mr_reg, bytes)) * sign;
 	export->registrations += sign;
 	put_counter(export, "Registered bytes", monotonic_ns, export->registered_bytes);
 	put_counter(export, "Live registrations", monotonic_ns, export->registrations);
@@ -188,16 +188,17 @@ static void on_unregistered(void *user, const struct model_registration *registr
 static void on_range_end(void *user, const struct model_range *range)
 {
 	struct network_export *export = user;
+	const char *name = *range->name ? range->name : "nvtx_start";
 	bool any = false;
 
 	if (!range->across)
 		return;
-	open_pair(export, range->name, "nvtx", range->thread, range->begin_ns);
+	open_pair(export, name, "nvtx", range->thread, range->begin_ns);
 	if (*range->domain) {
 		chrome_member(export->chrome, &any, "domain");
 		json_text(&export->chrome->json, range->domain);
 	}
-	close_pair(export, range->name, "nvtx", range->thread, range->end_ns);
+	close_pair(export, name, "nvtx", range->thread, range->end_ns);
 	export->chrome->result->ranges_across++;
 }
 

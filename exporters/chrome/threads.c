@@ -215,11 +215,12 @@ static void on_thread(void *user, unsigned thread)
 {
 	struct thread_export *export = user;
 
+	const char *name = export->chrome->process->threads[thread].info.name;
+
 	export->thread = thread;
 	export->synchronizations = false;
 	export->moment_ns = INT64_MIN;
-	name_row(export->chrome, tid_of(export), export->chrome->process->threads[thread].info.name,
-		 thread * 2);
+	name_row(export->chrome, tid_of(export), *name ? name : "thread", thread * 2);
 }
 
 static int on_check(void *user, unsigned done)

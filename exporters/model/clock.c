@@ -25,6 +25,11 @@ static struct process *process_of(const struct model_process *public)
 	return (struct process *)(uintptr_t) public;
 }
 
+static int64_t clamp(__int128 time)
+{
+	return time < 0 ? 0 : time > SANE_NS ? SANE_NS : (int64_t)time;
+}
+
 int64_t model_time(const struct model_process *public, int64_t monotonic_ns)
 {
 	const struct process *process = process_of(public);
@@ -32,9 +37,8 @@ int64_t model_time(const struct model_process *public, int64_t monotonic_ns)
 	unsigned low = 0, high = process->knot_count;
 
 	if (!high)
-		return monotonic_ns;
-	/* The last knot at or before the time: low; beyond the ends the offset stays what it was.
-	 */
+		return clamp(monotonic_ns);
+	/* The last knot at or before the time: low; beyond the ends the offset stays what it was. */
 	while (high - low > 1) {
 		unsigned middle = low + (high - low) / 2;
 
@@ -43,21 +47,21 @@ int64_t model_time(const struct model_process *public, int64_t monotonic_ns)
 		else
 			high = middle;
 	}
-	if (low + 1 == process->knot_count || monotonic_ns < knots[0].monotonic_ns)
-		return monotonic_ns - knots[low].monotonic_ns + knots[low].model_ns;
 
-	__int128 rise = knots[low + 1].model_ns - knots[low].model_ns;
-	int64_t run = knots[low + 1].monotonic_ns - knots[low].monotonic_ns;
+	__int128 since = (__int128)monotonic_ns - knots[low].monotonic_ns;
 
-	return knots[low].model_ns +
-	       (int64_t)(rise * (monotonic_ns - knots[low].monotonic_ns) / run);
+	if (low + 1 < process->knot_count && since >= 0) {
+		since *= knots[low + 1].model_ns - knots[low].model_ns;
+		since /= knots[low + 1].monotonic_ns - knots[low].monotonic_ns;
+	}
+	return clamp(knots[low].model_ns + since);
 }
 
 static bool sane(const struct trace_clock *clock)
 {
-	return clock->monotonic_ns > -SANE_NS && clock->monotonic_ns < SANE_NS &&
-	       clock->boottime_ns > -SANE_NS && clock->boottime_ns < SANE_NS &&
-	       clock->realtime_ns > -SANE_NS && clock->realtime_ns < SANE_NS;
+	return clock->monotonic_ns >= 0 && clock->monotonic_ns < SANE_NS &&
+	       clock->boottime_ns >= 0 && clock->boottime_ns < SANE_NS && clock->realtime_ns >= 0 &&
+	       clock->realtime_ns < SANE_NS;
 }
 
 static int compare_offsets(const void *left, const void *right)

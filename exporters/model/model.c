@@ -53,6 +53,20 @@ void model_add_note(struct model *model, const char *format, ...)
 /* --- one recording ------------------------------------------------------------------------------
  */
 
+/* The kernel keeps 15 characters of a name; the command line may have the rest. */
+static const char *full_name(struct model *model, const char *name, const char *command)
+{
+	size_t length = strcspn(command, " '\"");
+	const char *base = command + length;
+
+	while (base > command && base[-1] != '/')
+		base--;
+	length -= (size_t)(base - command);
+	if (strlen(name) != 15 || length < 15 || strncmp(base, name, 15) != 0)
+		return text_keep(model->texts, name);
+	return text_keepf(model->texts, "%.*s", (int)length, base);
+}
+
 static int copy_info(struct model *model, struct trace_info *to, const struct trace_info *from)
 {
 	struct text_pool *texts = model->texts;
@@ -63,7 +77,8 @@ static int copy_info(struct model *model, struct trace_info *to, const struct tr
 	to->host = text_keep(texts, from->host ? from->host : "");
 	to->run = text_keep(texts, from->run ? from->run : "");
 	to->command = text_keep(texts, from->command ? from->command : "");
-	to->process_name = text_keep(texts, from->process_name ? from->process_name : "");
+	to->process_name =
+		full_name(model, from->process_name ? from->process_name : "", to->command);
 	to->damage = text_keep(texts, from->damage ? from->damage : "");
 
 	struct trace_clock *clocks = calloc(from->clock_count + 1u, sizeof(*clocks));

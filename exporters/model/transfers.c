@@ -34,12 +34,14 @@ struct endpoint {
 	uint64_t cq[DIRECTIONS];
 	bool selective[DIRECTIONS];
 	uint64_t shared_rx; /* shared receive context bound to it */
+	uint32_t provider;  /* string id */
 };
 
 struct operation {
 	struct open_node node; /* key: queue, context mixed with direction */
 	struct trace_event post;
 	uint64_t ordinal;
+	uint32_t provider;
 	bool ambiguous; /* others of the same key are or were outstanding with it */
 };
 
@@ -224,6 +226,7 @@ static void give_up(struct match_transfers *transfers, uint32_t index, enum mode
 		.post_ordinal = operation->ordinal,
 		.how = how,
 		.counted = true,
+		.provider = operation->provider,
 		.bytes = MODEL_ARG(&operation->post, ofi_post, bytes),
 		.end_ns = end_ns > operation->post.end_ns ? end_ns : operation->post.end_ns,
 	};
@@ -232,29 +235,21 @@ static void give_up(struct match_transfers *transfers, uint32_t index, enum mode
 	tell(transfers, &transfer);
 }
 
-static void complete(struct match_transfers *transfers, const struct trace_event *post,
-		     uint64_t post_ordinal, const struct trace_event *completion,
-		     uint64_t completion_ordinal, bool exact, bool multi, bool counted)
+/* how, exact, multi, counted and provider are given. */
+static void complete(struct match_transfers *transfers, struct model_transfer transfer,
+		     const struct trace_event *completion, uint64_t completion_ordinal)
 {
-	unsigned op = (unsigned)MODEL_ARG(post, ofi_post, op);
+	unsigned op = (unsigned)MODEL_ARG(&transfer.post, ofi_post, op);
 	int64_t status = (int64_t)MODEL_ARG(completion, ofi_completion, status);
-	struct model_transfer transfer = {
-		.post = *post,
-		.post_ordinal = post_ordinal,
-		.how = MODEL_TRANSFER_COMPLETED,
-		.exact = exact,
-		.multi = multi,
-		.counted = counted,
-		.failed = status<0, .status = (int32_t)status,
-				 .bytes = MODEL_ARG(post, ofi_post, bytes),
-				 .end_ns = completion->end_ns>
-					  post->begin_ns
-				  ? completion->end_ns
-				  : post->begin_ns,
-		.completion_thread = completion->thread,
-		.completion_ordinal = completion_ordinal,
-	};
 
+	transfer.how = MODEL_TRANSFER_COMPLETED;
+	transfer.failed = status < 0;
+	transfer.status = (int32_t)status;
+	transfer.bytes = MODEL_ARG(&transfer.post, ofi_post, bytes);
+	transfer.end_ns = completion->end_ns > transfer.post.begin_ns ? completion->end_ns
+								      : transfer.post.begin_ns;
+	transfer.completion_thread = completion->thread;
+	transfer.completion_ordinal = completion_ordinal;
 	if (status < 0)
 		transfer.bytes = 0;
 	else if (direction_of(op) == RECEIVE)
@@ -282,13 +277,14 @@ static struct early *early_find(struct match_transfers *transfers, uint64_t cq,
 }
 
 static void over_at_return(struct match_transfers *transfers, const struct trace_event *post,
-			   uint64_t ordinal)
+			   uint64_t ordinal, uint32_t provider)
 {
 	struct model_transfer transfer = {
 		.post = *post,
 		.post_ordinal = ordinal,
 		.how = MODEL_TRANSFER_AT_RETURN,
 		.exact = true,
+		.provider = provider,
 		.bytes = MODEL_ARG(post, ofi_post, bytes),
 		.end_ns = post->end_ns,
 	};
@@ -322,14 +318,18 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 	if ((int64_t)MODEL_ARG(post, ofi_post, status) < 0)
 		return;
 	if (completes_at_return(endpoint, post, way)) {
-		over_at_return(transfers, post, ordinal);
+		over_at_return(transfers, post, ordinal, endpoint ? endpoint->provider : 0);
 		return;
 	}
 	early = early_find(transfers, cq, post);
 	if (early) {
 		transfers->context->counts.completions_unmatched--;
-		complete(transfers, post, ordinal, &early->event, early->ordinal, true, false,
-			 false);
+		complete(transfers,
+			 (struct model_transfer){.post = *post,
+						 .post_ordinal = ordinal,
+						 .provider = endpoint ? endpoint->provider : 0,
+						 .exact = true},
+			 &early->event, early->ordinal);
 		early->used = false;
 		return;
 	}
@@ -344,6 +344,7 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 
 	operation->post = *post;
 	operation->ordinal = ordinal;
+	operation->provider = endpoint ? endpoint->provider : 0;
 	if (other) {
 		((struct operation *)open_at(&transfers->operations, other))->ambiguous = true;
 		operation->ambiguous = true;
@@ -439,18 +440,39 @@ static void feed_completion(struct match_transfers *transfers, const struct trac
 	struct operation *operation = open_at(&transfers->operations, index);
 	bool multi = MODEL_ARG(&operation->post, ofi_post, flags) & OFI_MULTI_RECV;
 	bool stays = multi && !failed && !(flags & OFI_MULTI_RECV);
-	struct trace_event post = operation->post;
-	uint64_t post_ordinal = operation->ordinal;
+	struct model_transfer transfer = {
+		.post = operation->post,
+		.post_ordinal = operation->ordinal,
+		.provider = operation->provider,
+		.exact = exact,
+		.multi = multi,
+		.counted = !stays,
+	};
 
 	if (!stays)
 		open_remove(&transfers->operations, index);
-	complete(transfers, &post, post_ordinal, completion, ordinal, exact, multi, !stays);
+	complete(transfers, transfer, completion, ordinal);
 }
 
 static bool is_endpoint(uint64_t kind)
 {
 	return kind == WL_ofi_kind_ep || kind == WL_ofi_kind_sep || kind == WL_ofi_kind_tx_ctx ||
 	       kind == WL_ofi_kind_rx_ctx || kind == WL_ofi_kind_srx_ctx;
+}
+
+/* What was known of the address is no longer true. */
+static void feed_open(struct match_transfers *transfers, const struct trace_event *event)
+{
+	uint64_t object = MODEL_ARG(event, ofi_open, object);
+	struct endpoint *endpoint;
+
+	if (!is_endpoint(MODEL_ARG(event, ofi_open, kind)) ||
+	    (int64_t)MODEL_ARG(event, ofi_open, status) < 0)
+		return;
+	endpoint_forget(transfers, object);
+	endpoint = endpoint_get(transfers, object);
+	if (endpoint)
+		endpoint->provider = (uint32_t)MODEL_ARG(event, ofi_open, name);
 }
 
 /* Operations of an endpoint that is no more will not complete. */
@@ -535,9 +557,8 @@ void match_transfers_feed(struct match_transfers *transfers, const struct trace_
 	case WL_EV_ofi_bind:
 		feed_bind(transfers, event);
 		break;
-	case WL_EV_ofi_open: /* what was known of the address is no longer true */
-		if (is_endpoint(MODEL_ARG(event, ofi_open, kind)))
-			endpoint_forget(transfers, MODEL_ARG(event, ofi_open, object));
+	case WL_EV_ofi_open:
+		feed_open(transfers, event);
 		break;
 	case WL_EV_ofi_close:
 		feed_close(transfers, event);

@@ -30,6 +30,13 @@ int walk_threads(struct model *model, unsigned process, const struct walk_ops *o
 int walk_merged(struct model *model, unsigned process, const struct model_match_ops *ops,
 		void *user, int (*stop)(void *user), struct model_match_counts *counts);
 
+/* A size for a counter: a damaged one must not overflow the sum of all that can be open. */
+#define COUNTED_MAX (1ull << 46)
+static inline int64_t counted_bytes(uint64_t bytes)
+{
+	return (int64_t)(bytes < COUNTED_MAX ? bytes : COUNTED_MAX);
+}
+
 /* Whether an item is a synchronization. cls_index: of its type's `cls` argument, -1 none. */
 bool item_waits(const struct nest_item *item, int cls_index);
 

@@ -90,7 +90,7 @@ static void put_arg(struct trace *trace, const struct wl_arg *arg, uint32_t name
 	uint32_t iid;
 
 	if (arg->show == WL_SHOW_STR) {
-		iid = intern_string(trace, SPACE_VALUES, (uint32_t)value);
+		iid = intern_string(trace, SPACE_VALUES, (uint32_t)value, NULL);
 	} else if (arg->show == WL_SHOW_ENUM && value < arg->enumeration->count &&
 		   arg->enumeration->words[value]) {
 		iid = intern_constant(trace, SPACE_VALUES, arg->enumeration->words[value]);

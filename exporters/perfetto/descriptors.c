@@ -86,6 +86,16 @@ static void describe_attributes(struct trace *trace)
 	}
 }
 
+/* A fact that was said again later: the last word counts. */
+static bool said_again(const struct trace_info *info, unsigned index)
+{
+	for (unsigned i = index + 1; i < info->attribute_count; i++) {
+		if (!strcmp(info->attributes[i][0], info->attributes[index][0]))
+			return true;
+	}
+	return false;
+}
+
 static void describe_facts(struct trace *trace, const struct model_process *process)
 {
 	const struct trace_info *info = &process->info;
@@ -113,6 +123,8 @@ static void describe_facts(struct trace *trace, const struct model_process *proc
 		process_attribute(trace, process, key, NULL, (int64_t)info->drops[i]);
 	}
 	for (unsigned i = 0; i < info->attribute_count; i++) {
+		if (!strcmp(info->attributes[i][0], "command") || said_again(info, i))
+			continue;
 		snprintf(key, sizeof(key), "attribute.%s", info->attributes[i][0]);
 		process_attribute(trace, process, key, info->attributes[i][1], 0);
 	}

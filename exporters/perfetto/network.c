@@ -25,7 +25,7 @@ struct network_export {
 	struct trace *trace;
 	const struct model_process *process;
 	struct lane_group *groups;
-	unsigned group_count, group_capacity;
+	unsigned group_count, group_capacity, group_last;
 	bool network_declared;
 	int64_t bytes_in_flight, bytes_posted, registered_bytes, registrations;
 	uint64_t counters; /* bit by track_kind: declared */
@@ -46,10 +46,15 @@ static struct lane_group *group_of(struct network_export *export, enum track_kin
 {
 	struct lane_group *group;
 
+	/* Mostly it is the one that was asked for last. */
 	for (unsigned i = 0; i < export->group_count; i++) {
-		group = &export->groups[i];
-		if (group->key == key && group->kind == kind)
+		unsigned at = (export->group_last + i) % export->group_count;
+
+		group = &export->groups[at];
+		if (group->key == key && group->kind == kind) {
+			export->group_last = at;
 			return group;
+		}
 	}
 	if (export->group_count == export->group_capacity) {
 		unsigned capacity = export->group_capacity ? export->group_capacity * 2 : 8;
@@ -128,7 +133,8 @@ static void put_end(struct trace *trace, uint64_t track, int64_t ts)
 
 static uint32_t name_of(struct trace *trace, const struct trace_event *event, unsigned api)
 {
-	return event->args[api] ? intern_string(trace, SPACE_NAMES, (uint32_t)event->args[api])
+	return event->args[api] ? intern_string(trace, SPACE_NAMES, (uint32_t)event->args[api],
+						event->type->name)
 				: intern_constant(trace, SPACE_NAMES, event->type->name);
 }
 
@@ -168,7 +174,7 @@ static void put_counter(struct network_export *export, enum track_kind kind, int
 static void count_bytes(struct network_export *export, const struct trace_event *post, int64_t ts,
 			int sign)
 {
-	int64_t bytes = (int64_t)MODEL_ARG(post, ofi_post, bytes) * sign;
+	int64_t bytes = counted_bytes(MODEL_ARG(post, ofi_post, bytes)) * sign;
 
 	if (!bytes)
 		return;
@@ -218,23 +224,28 @@ static void put_transfer_args(struct trace *trace, const struct model_transfer *
 	arg_pointer(trace, "addr", MODEL_ARG(post, ofi_post, addr));
 	arg_pointer(trace, "context", MODEL_ARG(post, ofi_post, context));
 	arg_text(trace, "matched", how_text(transfer));
+	if (MODEL_ARG(post, ofi_post, retries))
+		arg_uint(trace, "retries", MODEL_ARG(post, ofi_post, retries));
 	if (transfer->failed)
 		arg_int(trace, "status", transfer->status);
 	if (transfer->multi)
 		arg_bool(trace, "multi_receive", true);
 }
 
-static struct lane_group *endpoint_group(struct network_export *export, uint64_t endpoint)
+static struct lane_group *endpoint_group(struct network_export *export, uint64_t endpoint,
+					 uint32_t provider)
 {
 	uint64_t process = uuid_process(export->process);
 	uint64_t network = uuid_track(process, TRACK_NETWORK, 0);
-	char name[64];
+	const char *text = model_string(export->trace->model, export->process->index, provider);
+	char name[128];
 
 	if (!export->network_declared) {
 		export->network_declared = true;
 		describe_track(export->trace, network, process, "Network");
 	}
-	snprintf(name, sizeof(name), "Endpoint %#llx", (unsigned long long)endpoint);
+	snprintf(name, sizeof(name), "Endpoint %#llx%s%s", (unsigned long long)endpoint,
+		 *text ? " " : "", text);
 	return group_of(export, TRACK_NETWORK, endpoint, network, name);
 }
 
@@ -245,7 +256,8 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 	const struct trace_event *post = &transfer->post;
 	int64_t begin = model_time(export->process, post->begin_ns);
 	int64_t end = model_time(export->process, transfer->end_ns);
-	struct lane_group *group = endpoint_group(export, MODEL_ARG(post, ofi_post, ep));
+	struct lane_group *group =
+		endpoint_group(export, MODEL_ARG(post, ofi_post, ep), transfer->provider);
 	uint64_t track = lane_track(export, group, begin, end);
 	uint8_t *packet, *event;
 	uint32_t name;
@@ -276,7 +288,7 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 static void count_registration(struct network_export *export, const struct trace_event *reg,
 			       int64_t ts, int sign)
 {
-	export->registered_bytes += (int64_t)MODEL_ARG(reg, ofi_mr_reg, bytes) * sign;
+	export->registered_bytes += counted_bytes(MODEL_ARG(reg, ofi_mr_reg, bytes)) * sign;
 	export->registrations += sign;
 	put_counter(export, TRACK_REGISTERED_BYTES, ts, export->registered_bytes);
 	put_counter(export, TRACK_REGISTRATIONS_LIVE, ts, export->registrations);
@@ -340,8 +352,10 @@ static void on_range_end(void *user, const struct model_range *range)
 	track = lane_track(export, group, begin, end);
 	if (!track)
 		return;
-	event = open_slice(export, track, begin, intern_constant(trace, SPACE_NAMES, range->name),
-			   WL_CAT_nvtx, &packet);
+	event = open_slice(
+		export, track, begin,
+		intern_constant(trace, SPACE_NAMES, *range->name ? range->name : "nvtx_start"),
+		WL_CAT_nvtx, &packet);
 	if (!range->closed)
 		arg_bool(trace, "open_at_end", true);
 	close_slice(trace, packet, event);

@@ -26,7 +26,8 @@ static uint32_t name_of(struct thread_export *export, const struct type_cache *c
 	if (item->inflight && *item->inflight->api)
 		return intern_constant(trace, SPACE_NAMES, item->inflight->api);
 	if (index >= 0 && item->event.args[index])
-		return intern_string(trace, SPACE_NAMES, (uint32_t)item->event.args[index]);
+		return intern_string(trace, SPACE_NAMES, (uint32_t)item->event.args[index],
+				     item->event.type->name);
 	return cache->name;
 }
 

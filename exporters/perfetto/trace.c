@@ -212,7 +212,7 @@ uint32_t intern_constant(struct trace *trace, enum space space, const char *text
 	return intern_text(trace, space, TEXT_KEY(text), text);
 }
 
-uint32_t intern_string(struct trace *trace, enum space space, uint32_t id)
+uint32_t intern_string(struct trace *trace, enum space space, uint32_t id, const char *fallback)
 {
 	bool fresh;
 	uint32_t iid = number_map_get(&trace->spaces[space], STRING_KEY(id), &fresh);
@@ -221,6 +221,8 @@ uint32_t intern_string(struct trace *trace, enum space space, uint32_t id)
 		const char *text = model_string(trace->model, trace->process, id);
 		char clean[TEXT_MAX];
 
+		if (!*text && fallback)
+			text = fallback;
 		put_interned(trace, space, iid, clean,
 			     text_clean(clean, sizeof(clean), text, strlen(text)));
 	}

@@ -90,8 +90,8 @@ uint32_t intern_text(struct trace *trace, enum space space, uint64_t key, const 
 #define STRING_KEY(id)    ((uint64_t)(id) | 1ull << 63)
 /* Of a constant or a text of the model. */
 uint32_t intern_constant(struct trace *trace, enum space space, const char *text);
-/* Of an interned string of the process. */
-uint32_t intern_string(struct trace *trace, enum space space, uint32_t id);
+/* Of an interned string of the process; fallback: in place of an empty one, or NULL. */
+uint32_t intern_string(struct trace *trace, enum space space, uint32_t id, const char *fallback);
 /* Of a stack, 0 if it has no frames or stacks are left out. May write packets of its own: call it
  * before the packet that uses it. */
 uint32_t intern_stack(struct trace *trace, uint32_t stack);

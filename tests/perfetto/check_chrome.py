@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strict check of a Chrome trace (JSON object form, also gzipped).
 
-  check_chrome.py TRACE DUMP
+  check_chrome.py TRACE [DUMP]
 
 The file is valid JSON; complete slices of one thread nest, to the nanosecond; asynchronous pairs,
 arrows and stack frames match by their ids; and slices, instants, synchronizations, transfers and
@@ -210,20 +210,22 @@ class Against:
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (2, 3):
         print(__doc__)
         return 64
     try:
         chrome = Chrome(sys.argv[1])
-        against = Against(chrome, sys.argv[2])
-        against.run()
+        against = None
+        if len(sys.argv) == 3:
+            against = Against(chrome, sys.argv[2])
+            against.run()
     except Wrong as error:
         print('check_chrome: %s: %s' % (sys.argv[1], error))
         return 1
-    print('check_chrome: %d slices, %d instants, %d pairs, %d arrows, %d counter values; equal to '
-          '%d records' % (sum(map(len, chrome.slices.values())),
-                          sum(map(len, chrome.instants.values())), len(chrome.pairs),
-                          len(chrome.arrows), chrome.counters, against.records))
+    print('check_chrome: %d slices, %d instants, %d pairs, %d arrows, %d counter values%s' %
+          (sum(map(len, chrome.slices.values())), sum(map(len, chrome.instants.values())),
+           len(chrome.pairs), len(chrome.arrows), chrome.counters,
+           '; equal to %d records' % against.records if against else ''))
     return 0
 
 

@@ -25,6 +25,11 @@ INFO = ('track_event_parser_errors', 'track_event_tokenizer_errors', 'track_hier
         'flow_end_without_start', 'graphics_frame_event_parser_errors')
 
 
+def plain(text):
+    """Names as they come out of the shell's tables, which do not escape quotes."""
+    return text.replace('"', '')
+
+
 def query(shell, trace, sql):
     done = subprocess.run([shell, 'query', trace, sql], check=True, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL)
@@ -34,13 +39,13 @@ def query(shell, trace, sql):
 def chrome(shell, path):
     """Slices and instants of threads, and asynchronous pairs, with their lengths; arrows."""
     read = check_chrome.Chrome(path)
-    wanted = [(event['name'], end - begin) for slices in read.slices.values()
+    wanted = [(plain(event['name']), end - begin) for slices in read.slices.values()
               for begin, end, event in slices]
-    wanted += [(event['name'], 0) for instants in read.instants.values() for _, event in instants]
-    wanted += [(pair['b'][2]['name'], pair['e'][0] - pair['b'][0]) for pair in read.pairs.values()]
+    wanted += [(plain(event['name']), 0) for instants in read.instants.values() for _, event in instants]
+    wanted += [(plain(pair['b'][2]['name']), pair['e'][0] - pair['b'][0]) for pair in read.pairs.values()]
     rows = query(shell, path, 'SELECT name, dur FROM slice')
     try:
-        check_trace.compare('slices', [(name, int(dur)) for name, dur in rows], wanted)
+        check_trace.compare('slices', [(plain(name), int(dur)) for name, dur in rows], wanted)
     except check_trace.Wrong as error:
         print('check_processor: %s: %s' % (path, error))
         return 1
@@ -66,11 +71,13 @@ def main():
     for items in list(replay.slices.values()) + list(replay.instants.values()):
         for item in items:
             parent = item.parent.key() if item.parent else ('', 0, 0)
-            wanted[item.key() + (item.depth,) + parent] += 1
+            wanted[(plain(item.name),) + item.key()[1:] + (item.depth, plain(parent[0])) +
+                   parent[1:]] += 1
     rows = query(shell, path, 'SELECT s.name, s.ts, s.dur, s.depth, IFNULL(p.name, ""), '
                  'IFNULL(p.ts, 0), IFNULL(p.dur, 0) FROM slice s LEFT JOIN slice p '
                  'ON s.parent_id = p.id')
-    got = Counter((name, int(ts), int(dur), int(depth), parent, int(parent_ts), int(parent_dur))
+    got = Counter((plain(name), int(ts), int(dur), int(depth), plain(parent), int(parent_ts),
+                   int(parent_dur))
                   for name, ts, dur, depth, parent, parent_ts, parent_dur in rows)
     try:
         check_trace.compare('slices', got.elements(), wanted.elements())

@@ -61,30 +61,54 @@ static int run_checker(const char *checker, const char *first, const char *secon
 	return WEXITSTATUS(status);
 }
 
+static void judge(const char *checker, const char *trace, const char *dump)
+{
+	int status = run_checker(checker, trace, dump);
+
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
+	/* Where Perfetto's own trace processor is at hand, it judges as well. */
+	if (getenv("TRACE_PROCESSOR"))
+		assert_int_equal(
+			run_checker("check_processor.py", getenv("TRACE_PROCESSOR"), trace), 0);
+}
+
+static void export_to(const char *path, struct model *model, export_function export,
+		      const struct export_options *options, struct export_result *result)
+{
+	char err[512] = "";
+
+	if (export(model, path, options, result, err, sizeof(err)))
+		fail_msg("%s", err);
+}
+
 void export_and_check(const char *directory, struct model *model, export_function export,
 		      const char *checker, const char *suffix, const struct export_options *options,
 		      struct export_result *result)
 {
-	char trace[4096], dump[4096], err[512] = "";
+	char trace[4096], dump[4096];
 	FILE *file;
-	int status;
 
 	snprintf(trace, sizeof(trace), "%s/trace.%s", directory, suffix);
 	snprintf(dump, sizeof(dump), "%s/dump.jsonl", directory);
-	if (export(model, trace, options, result, err, sizeof(err)))
-		fail_msg("%s", err);
+	export_to(trace, model, export, options, result);
 	file = fopen(dump, "w");
 	assert_non_null(file);
 	assert_int_equal(dump_model(model, file), 0);
 	assert_int_equal(fclose(file), 0);
-	status = run_checker(checker, trace, dump);
-	if (status == 77)
-		skip();
-	assert_int_equal(status, 0);
-	/* Where Perfetto's own trace processor is at hand, it is the judge. */
-	if (getenv("TRACE_PROCESSOR"))
-		assert_int_equal(
-			run_checker("check_processor.py", getenv("TRACE_PROCESSOR"), trace), 0);
+	judge(checker, trace, dump);
+}
+
+void export_and_judge(const char *directory, struct model *model, export_function export,
+		      const char *checker, const char *suffix, const struct export_options *options,
+		      struct export_result *result)
+{
+	char trace[4096];
+
+	snprintf(trace, sizeof(trace), "%s/trace.%s", directory, suffix);
+	export_to(trace, model, export, options, result);
+	judge(checker, trace, NULL);
 }
 
 struct model *model_of(struct synthetic *const *recordings, unsigned count)
@@ -269,6 +293,39 @@ void synthetic_every_event(struct synthetic *synthetic)
 				type->form == WL_FORM_CALL ? at + 10 : at, 0xf, args);
 		at += 13;
 	}
+}
+
+/* --- garbage --- */
+
+void synthetic_garbage(struct synthetic *synthetic, unsigned records, unsigned seed)
+{
+	struct maker maker = {.synthetic = synthetic, .random = seed};
+	uint32_t threads[3];
+	int64_t end = -5000;
+
+	for (int i = 0; i < 3; i++) {
+		threads[i] = synthetic_thread(synthetic, i ? 77 : -1, i ? "same tid" : "");
+		synthetic_string(synthetic, i ? "odd \x01\"name\\" : "");
+	}
+	for (unsigned i = 0; i < records; i++) {
+		unsigned number = roll(&maker, WL_EV_MAX);
+		uint8_t args[256];
+		int64_t begin;
+
+		if (!wl_event_type(number))
+			continue;
+		for (size_t j = 0; j < sizeof(args); j++)
+			args[j] = (uint8_t)(roll(&maker, 3) ? 0 : roll(&maker, 256));
+		/* Mostly near the end before; now and then long ago, or after its own end. */
+		end += roll(&maker, 40) ? roll(&maker, 30) : 1000000007;
+		begin = end - (roll(&maker, 9) ? roll(&maker, 60) : roll(&maker, 100000));
+		if (!roll(&maker, 50))
+			begin = roll(&maker, 2) ? INT64_MIN + 1 : end + 999;
+		synthetic_event(synthetic, threads[roll(&maker, 3)], number, begin, end,
+				roll(&maker, 4) ? 0 : roll(&maker, 1 << 16), args);
+	}
+	synthetic_inflight(synthetic, threads[0], WL_EV_ofi_wait, "", 12345, INT64_MIN);
+	synthetic_inflight(synthetic, 99, WL_EV_ofi_wait, "x", 0, 0);
 }
 
 /* --- a fabric ----------------------------------------------------------------------------------- */

@@ -29,6 +29,11 @@ void export_and_check(const char *directory, struct model *model, export_functio
 		      const char *checker, const char *suffix, const struct export_options *options,
 		      struct export_result *result);
 
+/* As export_and_check, for what cannot be compared with its records: the rules alone. */
+void export_and_judge(const char *directory, struct model *model, export_function export,
+		      const char *checker, const char *suffix, const struct export_options *options,
+		      struct export_result *result);
+
 struct synthetic;
 /* The model of finished recordings. */
 struct model *model_of(struct synthetic *const *recordings, unsigned count);
@@ -39,6 +44,8 @@ void synthetic_trouble(struct synthetic *synthetic, unsigned threads, unsigned r
 		       unsigned seed, bool crossing);
 /* One event of every type of the table. */
 void synthetic_every_event(struct synthetic *synthetic);
+/* Whatever a damaged recording may hold: any type, any arguments, any times, ends never falling. */
+void synthetic_garbage(struct synthetic *synthetic, unsigned records, unsigned seed);
 /* A fabric's life: endpoints, transfers on both sides, registrations; so many rounds. */
 void synthetic_fabric(struct synthetic *synthetic, unsigned rounds);
 

@@ -139,6 +139,23 @@ static void empty_and_failing(void **state)
 	model_close(model);
 }
 
+static void garbage(void **state)
+{
+	struct export_result result;
+
+	for (unsigned seed = 1; seed <= 3; seed++) {
+		struct synthetic *recording = synthetic_new("", -7, 5, -1700000000000000000);
+		struct model *model;
+
+		synthetic_garbage(recording, 4999, seed);
+		model = model_of(&recording, 1);
+		export_and_judge(*state, model, chrome_export, "check_chrome.py", "json", NULL,
+				 &result);
+		assert_true(result.slices > 1000);
+		model_close(model);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,6 +167,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(many_hosts, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(calls_in_flight, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(empty_and_failing, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(garbage, export_setup, export_teardown),
 	};
 
 	return cmocka_run_group_tests_name("chrome", tests, NULL, NULL);

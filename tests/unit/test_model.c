@@ -198,7 +198,8 @@ static void hosts_on_one_clock(void **state)
 
 static void drift_and_steps(void **state)
 {
-	struct synthetic *home = recording_of("a", 41, 0, REAL);
+	const int64_t boot = 7200000000000; /* of the reference host */
+	struct synthetic *home = recording_of("a", 41, boot, REAL);
 	struct synthetic *drifting = recording_of("b", 42, 0, REAL + 1000);
 	struct synthetic *stepping = recording_of("c", 43, 0, REAL + 2000);
 	struct model *model;
@@ -224,13 +225,15 @@ static void drift_and_steps(void **state)
 			before = now;
 		}
 		if (!strcmp(process->info.host, "b")) {
-			assert_int_equal(model_time(process, 50000000000), 1000 + 50005000000);
-			assert_int_equal(model_time(process, 50500000000), 1000 + 50505050000);
+			assert_int_equal(model_time(process, 50000000000),
+					 boot + 1000 + 50005000000);
+			assert_int_equal(model_time(process, 50500000000),
+					 boot + 1000 + 50505050000);
 		}
 		/* What was before the step is taken from what was after it. */
 		if (!strcmp(process->info.host, "c"))
 			assert_int_equal(model_time(process, 1000000000),
-					 2000 + 1000000000 - 3600000000000);
+					 boot + 2000 + 1000000000 - 3600000000000);
 	}
 	model_close(model);
 }

@@ -277,6 +277,23 @@ static void failures_leave_nothing(void **state)
 	model_close(model);
 }
 
+static void garbage(void **state)
+{
+	struct export_result result;
+
+	for (unsigned seed = 1; seed <= 3; seed++) {
+		struct synthetic *recording = synthetic_new("", -7, 5, -1700000000000000000);
+		struct model *model;
+
+		synthetic_garbage(recording, 4999, seed);
+		model = model_of(&recording, 1);
+		export_and_judge(*state, model, perfetto_export, "check_trace.py", "pftrace", NULL,
+				 &result);
+		assert_true(result.slices > 1000);
+		model_close(model);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +310,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(empty_recording, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(failures_leave_nothing, export_setup,
 						export_teardown),
+		cmocka_unit_test_setup_teardown(garbage, export_setup, export_teardown),
 	};
 
 	return cmocka_run_group_tests_name("perfetto", tests, NULL, NULL);
