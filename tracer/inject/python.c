@@ -14,6 +14,7 @@
 #define CHECKED_WALKS    32 /* this many first walks test every address before they read it */
 #define OFFSET_MAX       (1 << 26) /* no byte code is longer */
 #define TEXT_BYTES_MAX   1024      /* longer names are cut */
+#define GUARDED_BYTES    256       /* of a line table; of what is behind, the last eight count */
 #define TABLE_BYTES_MAX  (1 << 24)
 #define TABLE_COPY_BYTES 4096
 
@@ -123,26 +124,88 @@ static bool frame_offset(struct reach *r, uintptr_t frame, uintptr_t code, int32
 	return bytes >= -2 && bytes < OFFSET_MAX;
 }
 
-static inline uint64_t turned(uint64_t value, unsigned bits)
+/* How wide a string's characters are and whether they are ASCII: bit fields that begin after the
+ * `interned` member, whose width differs between versions and builds (2, 8 or 16 bits). */
+static bool text_form(uint32_t fields, unsigned *kind, bool *ascii)
 {
-	return value << bits | value >> (64 - bits);
+	uint32_t bits = fields & 0xfc ? fields >> 2 : fields & 0xff00 ? fields >> 8 : fields >> 16;
+
+	*kind = bits & 7;
+	*ascii = bits >> 4 & 1;
+	return (bits >> 3 & 1) && (*kind == 1 || *kind == 2 || *kind == 4); /* compact */
 }
 
-/* Code objects are freed and others made in their place, with the same interned name and file even:
- * the first bytes of the line table tell them apart. */
+/* One word of two, either of which changes it in all its bits. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product =
+		(unsigned __int128)(a ^ 0xa0761d6478bd642fu) * (b ^ 0xe7037ed1a0b428dbu);
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The last eight of so many bytes: what is numbered differs there. */
+static inline uint64_t last_bytes(struct reach *r, uintptr_t from, uint64_t bytes)
+{
+	uint64_t tail = 0;
+
+	if (bytes >= 8)
+		get_bytes(r, from + bytes - 8, &tail, 8);
+	else
+		get_bytes(r, from, &tail, bytes);
+	return tail;
+}
+
+/* A string's characters: where they are, how many bytes, how wide each. */
+struct text {
+	uintptr_t from;
+	uint64_t bytes;
+	unsigned kind;
+	bool ascii;
+};
+
+static inline bool text_find(struct reach *r, uintptr_t text, struct text *t)
+{
+	const struct wl_pylayout *l = r->layout;
+
+	if (!text_form((uint32_t)get_int(r, text, l->text_state), &t->kind, &t->ascii))
+		return false;
+	t->from = text + (uintptr_t)(t->ascii ? l->text_ascii : l->text_compact);
+	t->bytes = get_pointer(r, text, l->text_length) * t->kind;
+	return !r->failed;
+}
+
+/*
+ * Code objects are freed and others made in their place, whose line tables and names then lie where
+ * those before lay: only what is in them tells them apart. Names of functions are interned, so that
+ * they have a hash, which lies behind their length.
+ */
 static uint64_t frame_guard(struct reach *r, const struct wl_python_frame *f)
 {
 	const struct wl_pylayout *l = r->layout;
-	uint64_t size = get_pointer(r, f->table, l->bytes_size);
-	uint64_t head = 0, guard = f->name ^ turned((uint64_t)f->first_line, 43);
+	uint64_t size = get_pointer(r, f->table, l->bytes_size), copy[GUARDED_BYTES / 8];
+	uint64_t name = get_pointer(r, f->name, (short)(l->text_length + 8)), guard, pair[2];
+	uint64_t bytes = size < GUARDED_BYTES ? size : GUARDED_BYTES;
+	uintptr_t from = f->table + (uintptr_t)l->bytes_data;
+	const uint8_t *table = (const uint8_t *)from;
+	struct text file;
 
-	if (__builtin_expect(size >= 8, 1))
-		get_bytes(r, f->table + (uintptr_t)l->bytes_data, &head, 8);
-	else
-		get_bytes(r, f->table + (uintptr_t)l->bytes_data, &head, size);
-	guard ^= turned(f->filename, 17) ^ turned(f->table, 31) ^ turned(size, 53);
-	guard = (guard ^ head) * 0xd6e8feb86659fd93u;
-	return guard ^ guard >> 32 ^ get_pointer(r, f->name, l->text_length);
+	if (!text_find(r, f->filename, &file))
+		return 0;
+	guard = fold(f->name ^ name, last_bytes(r, file.from, file.bytes) ^ file.bytes);
+	guard += 3 * fold(f->filename, f->table ^ (uint64_t)f->first_line << 40);
+	guard += 5 * fold(size, last_bytes(r, from, size));
+	if (r->how != REACH_PLAIN) {
+		if (!get_bytes(r, from, copy, bytes))
+			return 0;
+		table = (const uint8_t *)copy;
+	}
+	for (const uint8_t *end = table + bytes; table + sizeof(pair) <= end;
+	     table += sizeof(pair)) {
+		memcpy(pair, table, sizeof(pair));
+		guard = (guard << 1 | guard >> 63) + fold(pair[0], pair[1]);
+	}
+	return guard ^ guard >> 32;
 }
 
 static bool frame_read(struct reach *r, uintptr_t frame, struct wl_python_frame *f)
@@ -248,17 +311,6 @@ static size_t utf8_put(char *to, uint32_t c)
 	return 4;
 }
 
-/* How wide a string's characters are and whether they are ASCII: bit fields that begin after the
- * `interned` member, whose width differs between versions and builds (2, 8 or 16 bits). */
-static bool text_form(uint32_t fields, unsigned *kind, bool *ascii)
-{
-	uint32_t bits = fields & 0xfc ? fields >> 2 : fields & 0xff00 ? fields >> 8 : fields >> 16;
-
-	*kind = bits & 7;
-	*ascii = bits >> 4 & 1;
-	return (bits >> 3 & 1) && (*kind == 1 || *kind == 2 || *kind == 4); /* compact */
-}
-
 static uint32_t character(const uint8_t *data, unsigned kind, size_t i)
 {
 	uint16_t two;
@@ -276,26 +328,21 @@ static uint32_t character(const uint8_t *data, unsigned kind, size_t i)
 
 static uint32_t text_intern(struct reach *r, uintptr_t text)
 {
-	const struct wl_pylayout *l = r->layout;
 	char utf8[TEXT_BYTES_MAX + 4];
 	uint8_t data[TEXT_BYTES_MAX];
-	size_t length, used = 0;
-	unsigned kind;
-	bool ascii;
+	size_t used = 0;
+	struct text t;
 
-	if (!is_a(r, text, wl_python.text_type) ||
-	    !text_form((uint32_t)get_int(r, text, l->text_state), &kind, &ascii))
+	if (!is_a(r, text, wl_python.text_type) || !text_find(r, text, &t))
 		return 0;
-	length = get_pointer(r, text, l->text_length);
-	if (length > TEXT_BYTES_MAX / kind)
-		length = TEXT_BYTES_MAX / kind;
-	if (!get_bytes(r, text + (uintptr_t)(ascii ? l->text_ascii : l->text_compact), data,
-		       length * kind))
+	if (t.bytes > TEXT_BYTES_MAX)
+		t.bytes = TEXT_BYTES_MAX;
+	if (!get_bytes(r, t.from, data, t.bytes))
 		return 0;
-	if (ascii)
-		return spool_intern_string((const char *)data, length);
-	for (size_t i = 0; i < length && used < TEXT_BYTES_MAX; i++)
-		used += utf8_put(utf8 + used, character(data, kind, i));
+	if (t.ascii)
+		return spool_intern_string((const char *)data, t.bytes);
+	for (size_t i = 0; i < t.bytes / t.kind && used < TEXT_BYTES_MAX; i++)
+		used += utf8_put(utf8 + used, character(data, t.kind, i));
 	return spool_intern_string(utf8, used);
 }
 

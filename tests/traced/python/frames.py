@@ -143,6 +143,18 @@ def generated(depth, rng):
     scope[name](step, depth - 1, rng)
 
 
+def churn(count):
+    """Code objects one after the other at the same few addresses, that differ in one thing each."""
+    for i in range(count):
+        scope = {}
+        for name, blank, late in (("<same>", i % 97, 0), ("<eval %06d>" % i, 0, 0), ("<late>", 0, i % 29)):
+            source = ("%sdef f(look):\n    x = [0,\n        1]\n%s" % ("\n" * blank, "    x.append(\n        2)\n" * 3)
+                      + "%s    look()\n" % ("\n" * late))
+            exec(compile(source, name, "exec"), scope)
+            scope["f"](look)
+            scope.clear()
+
+
 def größer_als_ascii(depth, rng):
     scope = {}
     exec(compile("def функция_名(f):\n    return f()\n", "/tmp/пример_例_😀.py", "exec"), scope)
@@ -198,6 +210,7 @@ def trees(count, seed):
 def main():
     count, seed = int(sys.argv[2]), int(sys.argv[3])
     probe.probe_start()
+    churn(count * 11)
     trees(count, seed)
     threads = [threading.Thread(target=trees, args=(count // 20, seed + i)) for i in range(1, 8)]
     for t in threads:
