@@ -39,30 +39,6 @@ void cu_wait_end(struct cu_wait *call, CUresult status)
 	cu_frame_leave(&call->f);
 }
 
-/* --- order among device work --------------------------------------------------------------------- */
-
-void cu_order_begin(struct cu_order *call)
-{
-	cu_frame_enter(&call->f);
-	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
-	if (cu_stream_captured(call->ev.stream))
-		call->f.flags |= WL_FLAG_CAPTURED;
-	call->ev.api = cu_api(&call->f);
-	cu_frame_start(&call->f);
-	spool_enter(WL_EV_cuda_order, call->ev.api, call->f.begin, 0, call->ev.stream);
-}
-
-void cu_order_end(struct cu_order *call, CUresult status)
-{
-	uint64_t end = cu_frame_stop(&call->f);
-
-	spool_leave();
-	call->ev.status = status;
-	spool_append(WL_EV_cuda_order, call->f.begin, end, call->f.flags, &call->ev,
-		     sizeof(call->ev));
-	cu_frame_leave(&call->f);
-}
-
 /* --- launches ------------------------------------------------------------------------------------ */
 
 static void launch_on_stream(struct cu_launch *call, uint64_t stream)

@@ -123,7 +123,6 @@ struct cu_lookup {
 	void cu_##kind##_begin(struct cu_##kind *call);                                            \
 	void cu_##kind##_end(struct cu_##kind *call, CUresult status);
 CU_KIND(wait)
-CU_KIND(order)
 CU_KIND(copy)
 CU_KIND(memset)
 CU_KIND(launch)
@@ -322,6 +321,32 @@ static inline void cu_poll_end(struct cu_poll *call, CUresult status)
 	} else {
 		cu_poll_end_slow(call, status, end);
 	}
+	wl_depth.cuda--;
+}
+
+/* Order among device work. Like polls in line and without a slot: these return at once, and a job makes
+ * several of them a launch. */
+static inline void cu_order_begin(struct cu_order *call)
+{
+	wl_depth.cuda++;
+	cu_poll_flush();
+	call->f.flags = wl_flags_here();
+	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
+	if (__builtin_expect(cu_stream_captured(call->ev.stream), 0))
+		call->f.flags |= WL_FLAG_CAPTURED;
+	call->f.begin = spool_now();
+}
+
+static inline void cu_order_end(struct cu_order *call, CUresult status)
+{
+	uint64_t end = spool_now();
+
+	call->ev.api = cu_api_at_once(&call->f);
+	if (__builtin_expect(!call->ev.api, 0))
+		call->ev.api = cu_api(&call->f);
+	call->ev.status = status;
+	spool_append(WL_EV_cuda_order, call->f.begin, end, call->f.flags, &call->ev,
+		     sizeof(call->ev));
 	wl_depth.cuda--;
 }
 

@@ -6,6 +6,8 @@
 
 #include "tracer/inject/cuda/map.h"
 
+#include <errno.h>
+
 CU_MAP_DEFINE(stream_kinds, 1024); /* handle -> enum wl_stream_kind, 0 none */
 
 _Atomic int cu_captures;
@@ -74,12 +76,15 @@ void cu_capture_ended(CUresult status)
 bool cu_stream_captured_slow(uint64_t stream)
 {
 	CUresult (*ask)(CUstream, int *);
-	int capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+	int capturing = CU_STREAM_CAPTURE_STATUS_NONE, saved = errno;
+	bool captured;
 
 	if (stream ==
 	    0) /* the legacy stream cannot be captured, and must not even be asked about */
 		return false;
 	ask = (CUresult(*)(CUstream, int *))cu_helper(CU_HELPER_cuStreamIsCapturing);
-	return ask && ask((CUstream)(uintptr_t)stream, &capturing) == CUDA_SUCCESS &&
-	       capturing != CU_STREAM_CAPTURE_STATUS_NONE;
+	captured = ask && ask((CUstream)(uintptr_t)stream, &capturing) == CUDA_SUCCESS &&
+		   capturing != CU_STREAM_CAPTURE_STATUS_NONE;
+	errno = saved;
+	return captured;
 }
