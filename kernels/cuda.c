@@ -55,6 +55,7 @@ int cuda_check(struct cuda *cuda, int result, const char *doing, ...)
 	if (!result)
 		return 0;
 	va_start(args, doing);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above */
 	len = vsnprintf(cuda->error, sizeof(cuda->error), doing, args);
 	va_end(args);
 	if (cuda->api.error_name)
@@ -77,17 +78,29 @@ int cuda_check(struct cuda *cuda, int result, const char *doing, ...)
 /* Every entry point, or -ENOSYS with the name of the first that is missing. */
 static int look_up(struct cuda *cuda, void *lib)
 {
-#define ENTRY(name, symbol, older, params)                                                         \
-	*(void **)&cuda->api.name = dlsym(lib, symbol);                                            \
-	if (!cuda->api.name && (older))                                                            \
-		*(void **)&cuda->api.name = dlsym(lib, (older) ? (older) : symbol);                \
-	if (!cuda->api.name) {                                                                     \
-		snprintf(cuda->error, sizeof(cuda->error),                                         \
-			 "libcuda.so.1 has no %s: its driver is older than CUDA 11.4", symbol);    \
-		return -ENOSYS;                                                                    \
-	}
-	CUDA_ENTRIES(ENTRY)
+	static const struct {
+		const char *symbol, *older;
+		size_t at; /* of the pointer in struct cuda_api */
+	} entries[] = {
+#define ENTRY(name, symbol, older, params) {symbol, older, offsetof(struct cuda_api, name)},
+		CUDA_ENTRIES(ENTRY)
 #undef ENTRY
+	};
+
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		void *found = dlsym(lib, entries[i].symbol);
+
+		if (!found && entries[i].older)
+			found = dlsym(lib, entries[i].older);
+		if (!found) {
+			snprintf(
+				cuda->error, sizeof(cuda->error),
+				"libcuda.so.1 has no %s: its driver is older than CUDA 11.4, update it",
+				entries[i].symbol);
+			return -ENOSYS;
+		}
+		memcpy((char *)&cuda->api + entries[i].at, &found, sizeof(found));
+	}
 	return 0;
 }
 

@@ -477,7 +477,7 @@ static int run_graph(struct sampler *s, struct sampler_args *a, const struct sam
 {
 	int err = 0;
 
-	if (!s->graph || memcmp(&s->graph_io, io, sizeof(*io))) {
+	if (!s->graph || memcmp(&s->graph_io, io, sizeof(*io)) != 0) {
 		err = capture(s, a);
 		s->graph_io = *io;
 	}

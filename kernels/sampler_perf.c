@@ -285,6 +285,7 @@ static int call_once(struct sampler *sampler, const struct options *o, const str
 static int time_device(struct cuda *cuda, struct sampler *sampler, const struct options *o,
 		       const struct sampler_io *io, double *device, double *host)
 {
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers it is */
 	struct CUevent_st **events = calloc(o->calls + 1, sizeof(*events));
 	int err = events ? 0 : complain("out of memory for events");
 

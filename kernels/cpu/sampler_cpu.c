@@ -136,7 +136,7 @@ static void run_sample(const struct sampler_args *a, unsigned sample, unsigned *
 
 int sampler_cpu_run(const struct sampler_args *a)
 {
-	unsigned *keys = malloc(((size_t)a->n + 1) * sizeof(*keys));
+	unsigned *keys = calloc((size_t)a->n + 1, sizeof(*keys));
 
 	if (!keys)
 		return -ENOMEM;

@@ -26,7 +26,7 @@ struct attributes { /* as the protocol lays them out */
 	const char *message;
 };
 
-static void note(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 {
 	size_t used = strlen(nvtx_tool_log);
 	va_list args;

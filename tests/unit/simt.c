@@ -137,11 +137,8 @@ const uint32_t *simt_exchange(uint32_t value)
 
 static void start(void)
 {
-	struct context *me = &simt.contexts[simt.running];
-
 	simt.entry(simt.args);
-	me = &simt.contexts[simt.running];
-	me->returned = 1;
+	simt.contexts[simt.running].returned = 1;
 	simt.progress++;
 	simt_yield();
 }
@@ -149,12 +146,12 @@ static void start(void)
 /* Runs contexts from to end - 1 until all have returned. */
 static void schedule(unsigned from, unsigned end)
 {
-	unsigned left = end - from, idle = 0;
+	unsigned count = end - from, left = count, idle = 0;
 
-	while (left) {
+	while (count && left) {
 		uint64_t before = simt.progress;
-		unsigned offset = simt.random ? (unsigned)(next_random() % (end - from)) : 0;
-		unsigned step = simt.random ? (unsigned)(next_random() % (end - from)) | 1 : 1;
+		unsigned offset = simt.random ? (unsigned)(next_random() % count) : 0;
+		unsigned step = simt.random ? (unsigned)(next_random() % count) | 1 : 1;
 
 		for (unsigned i = from; i < end; i++) {
 			/* block sizes are powers of two times the blocks; an odd step visits all of
