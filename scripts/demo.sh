@@ -7,7 +7,7 @@
 set -eu
 
 build=$(cd "${1:?usage: scripts/demo.sh BUILD_DIR}" && pwd)
-out=${WAYLAY_DEMO_DIR:-waylay-out}
+out=${DEMO_DIR:-waylay-out}
 PATH=$build:$PATH
 LD_LIBRARY_PATH=$build/tests/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH LD_LIBRARY_PATH
