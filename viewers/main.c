@@ -14,6 +14,7 @@ static const struct {
 	{"run", cmd_run, "trace a job: waylay run -- python train.py"},
 	{"report", cmd_report, "what waited, why, where, how long; registrations; transfers"},
 	{"check", cmd_check, "hold a recording to a budget (CI gate)"},
+	{"diff", cmd_diff, "compare two recordings, place by place"},
 	{"export", cmd_export, "write a Perfetto or Chrome trace"},
 	{"doctor", cmd_doctor, "what can be traced on this machine"},
 };

@@ -95,8 +95,11 @@ static int helper_start(struct model_symbols *symbols)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		setrlimit(RLIMIT_CORE, &none);
 		signal(SIGINT, SIG_IGN); /* ^C is the exporter's to handle; it ends us by closing */
-		close(pair[0]);
-		symbol_helper_run(pair[1], pair[1]);
+		/* Nothing else of the parent's: another model's socket, kept open here, would keep
+		 * that one's helper from ending. */
+		if (dup2(pair[1], 3) == 3)
+			close_range(4, ~0u, 0);
+		symbol_helper_run(3, 3);
 		_exit(0);
 	}
 	close(pair[1]);

@@ -76,6 +76,41 @@ says out "train.py:14 in step"
 expect 0 waylay check --baseline base.json better
 says out "check: better: 5 calls by stream_wait in the whole run, 10 in the baseline"
 
+# --- the same two, place by place
+expect 0 waylay diff main main
+! grep -q 'that changed' out || fail "a recording differs from itself"
+expect 0 waylay diff main worse
+says out "train.py:14 in step"
+! grep -q 'train.py:18' out || fail "a place that did not change"
+expect 0 waylay diff --json main worse
+python3 - <<'EOF' || fail "the comparison"
+import json
+diff = json.load(open("out"))
+first = diff["places"][0]
+assert first["rule"] == "stream_wait" and first["count"] == [10, 15], first
+assert first["place_a"] == first["place_b"] and first["place_a"].endswith("train.py:14 in step"), first
+assert diff["synchronizations"][1] - diff["synchronizations"][0] == 5, diff["synchronizations"]
+assert diff["complete"] == [True, True]
+EOF
+# Lines that moved are still the same place; what is gone or new is told as such.
+mkdir moved_src
+sed -e 's/^def step/\n\ndef step/' -e 's/cuCtxSynchronize()/cuStreamSynchronize(stream)/' src/train.py >moved_src/train.py
+cp src/train.py kept.py
+cp moved_src/train.py src/train.py
+train moved 2
+cp kept.py src/train.py
+expect 0 waylay diff --json main moved
+python3 - <<'EOF' || fail "the comparison with moved lines"
+import json
+names = lambda place: place and place.rsplit("/", 1)[-1]
+got = {(names(p["place_a"]), names(p["place_b"]), p["rule"]): p["count"] for p in json.load(open("out"))["places"]}
+assert got[("train.py:14 in step", "train.py:16 in step", "stream_wait")] == [10, 10], got
+assert got[("train.py:18 in log", None, "context_wait")] == [3, 0], got
+assert got[(None, "train.py:20 in log", "stream_wait")] == [0, 3], got
+EOF
+expect 0 waylay diff main moved
+says out "(was "
+
 # --- tolerance, and times, of this same machine and so not told apart finely
 expect 0 waylay check --baseline base.json --tolerance 50 worse
 expect 1 waylay check --baseline base.json --tolerance 49 worse

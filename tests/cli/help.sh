@@ -18,7 +18,7 @@ fits() { # LINES COMMAND...
 	says out "Usage: waylay"
 }
 fits 24 waylay --help
-for command in report export doctor; do
+for command in report diff export doctor; do
 	says out "  $command"
 	cp out all
 	fits 24 waylay "$command" --help
@@ -44,7 +44,7 @@ expect 0 waylay --version
 expect 64 waylay
 says err "Usage: waylay"
 one_line 64 "there is no command 'frobnicate'" waylay frobnicate
-for command in report check export doctor; do
+for command in report check diff export doctor; do
 	one_line 64 "there is no option '--bogus'" waylay "$command" --bogus
 	one_line 64 "there is no option '-Z'" waylay "$command" -Z
 	says err "'waylay $command --help' lists the options"
@@ -57,6 +57,9 @@ one_line 125 "no budget given" waylay run --range step -- true
 one_line 125 "--output: no file given" waylay run --output= -- true
 
 one_line 64 "'x' is one word too many" waylay doctor x
+one_line 64 "two recordings are needed, not 1" waylay diff x
+one_line 64 "two recordings are needed, not 3" waylay diff x y z
+one_line 1 "reading x: No such file" waylay diff x y
 one_line 64 "no budget given" waylay check
 one_line 64 "no budget given" waylay check --range step
 one_line 64 "no budget given" waylay check --allow 'x.py:*'
