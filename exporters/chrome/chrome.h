@@ -34,7 +34,7 @@ struct chrome {
 	uint32_t node_capacity;
 };
 
-const struct chrome_type *chrome_type(struct chrome *chrome, const struct wl_event_type *type);
+const struct chrome_type *chrome_type_of(struct chrome *chrome, const struct wl_event_type *type);
 /* What a record is called. */
 const char *chrome_name(struct chrome *chrome, const struct trace_event *event);
 

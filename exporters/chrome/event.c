@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct chrome_type *chrome_type(struct chrome *chrome, const struct wl_event_type *type)
+const struct chrome_type *chrome_type_of(struct chrome *chrome, const struct wl_event_type *type)
 {
 	struct chrome_type *kept = &chrome->types[type->number % 64];
 
@@ -28,7 +28,7 @@ const struct chrome_type *chrome_type(struct chrome *chrome, const struct wl_eve
 
 const char *chrome_name(struct chrome *chrome, const struct trace_event *event)
 {
-	int index = chrome_type(chrome, event->type)->name;
+	int index = chrome_type_of(chrome, event->type)->name;
 	const char *name = "";
 
 	if (index >= 0 && event->args[index])
@@ -139,7 +139,7 @@ bool chrome_args(struct chrome *chrome, const struct trace_event *event)
 {
 	static const char *const flags[] = {"captured", "in_provider", "inner_layer", "guessed"};
 	const struct wl_event_type *type = event->type;
-	const struct chrome_type *kept = chrome_type(chrome, type);
+	const struct chrome_type *kept = chrome_type_of(chrome, type);
 	bool any = false;
 
 	if (chrome->options->no_args)

@@ -231,11 +231,15 @@ struct trace_reader *model_reader(struct model *model, unsigned index, int *erro
 /* --- which run ----------------------------------------------------------------------------------
  */
 
+/* REALTIME of a monotonic moment; a damaged recording's may be any number. */
 static int64_t realtime_of(const struct trace_info *info, int64_t monotonic_ns)
 {
-	return info->clock_count
-		       ? monotonic_ns - info->clocks[0].monotonic_ns + info->clocks[0].realtime_ns
-		       : monotonic_ns;
+	const struct trace_clock *clock = info->clocks;
+
+	if (!info->clock_count)
+		return monotonic_ns;
+	return (int64_t)((uint64_t)monotonic_ns - (uint64_t)clock->monotonic_ns +
+			 (uint64_t)clock->realtime_ns);
 }
 
 static void leave_out(struct model *model, const bool *keep)

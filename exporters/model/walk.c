@@ -47,9 +47,10 @@ static bool is_shown_merged(const struct wl_event_type *type)
 static int check(const struct walk *walk, unsigned thread, int64_t now_ns)
 {
 	const struct trace_thread *info = &walk->process->threads[thread].info;
-	int64_t length = info->last_ns - info->first_ns, at = now_ns - info->first_ns;
+	double length = (double)info->last_ns - (double)info->first_ns;
+	double at = (double)now_ns - (double)info->first_ns;
 	unsigned part =
-		length > 0 && at > 0 ? (unsigned)(at < length ? at * 1000.0 / length : 1000) : 0;
+		at > 0 && length > 0 ? (unsigned)(at < length ? at / length * 1000 : 1000) : 0;
 
 	if (!walk->ops->check)
 		return 0;

@@ -14,6 +14,8 @@ import sys
 from collections import Counter, defaultdict
 from decimal import Decimal
 
+sys.dont_write_bytecode = True  # the sources stay as they are
+
 from check_trace import WAITS, Record, Wrong, compare, expect_thread
 
 PHASES = {'M', 'X', 'i', 'b', 'e', 's', 'f', 'C'}

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections import Counter
 
+sys.dont_write_bytecode = True  # the sources stay as they are
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_chrome
 import check_trace

@@ -153,7 +153,8 @@ static void demangled(void **state)
 	assert_non_null(model_site(model, 0, 1)->function);
 	assert_non_null(strstr(model_site(model, 0, 1)->function, "std::terminate()"));
 	model_close(model);
-	dlclose(library);
+	if (library)
+		dlclose(library);
 }
 
 static void no_symbols_wanted(void **state)
