@@ -23,7 +23,7 @@ if need clang-format; then
 	clang-format --dry-run --Werror "$@" || status=1
 fi
 if need clang-tidy; then
-	# shellcheck disable=SC2086
+	# shellcheck disable=SC2086,SC2016 # a list; the inner shell expands its own
 	printf '%s\n' $sources | xargs -P "$(nproc)" -n 4 sh -c '
 		flags=$1; shift
 		clang-tidy --quiet "$@" -- $flags 2>/dev/null' sh "$cflags" || status=1

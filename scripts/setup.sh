@@ -42,6 +42,7 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "setup: installing$missing" >&2
+# shellcheck disable=SC2086 # $missing is a list
 # An index may be absent (a fresh machine) or old: refresh it once, then install.
 if ! { $as_root apt-get -o DPkg::Lock::Timeout=300 update &&
 	$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y \

@@ -371,8 +371,8 @@ static int costlier_way(const void *left, const void *right)
 
 static bool ways_gather(struct range_table *table)
 {
-	struct range_entry *range, *next_range;
-	struct way_entry *way, *next;
+	struct range_entry *range = NULL, *next_range = NULL;
+	struct way_entry *way = NULL, *next = NULL;
 
 	HASH_ITER (hh, table->ways, way, next) {
 		way->range->stat.way_count++;
@@ -396,7 +396,7 @@ static bool ways_gather(struct range_table *table)
 
 bool range_table_results(struct range_table *table, struct analysis *analysis)
 {
-	struct range_entry *range, *next;
+	struct range_entry *range = NULL, *next = NULL;
 	struct range_stat **ordered = calloc(table->appeared + 1u, sizeof(struct range_stat *));
 
 	if (!ordered || !ways_gather(table)) {

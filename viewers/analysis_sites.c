@@ -361,7 +361,7 @@ struct site **site_table_sorted(struct site_table *table, unsigned *count)
 {
 	unsigned total = HASH_COUNT(table->sites), i = 0;
 	struct site **all = calloc(total + 1, sizeof(struct site *));
-	struct site_entry *entry, *next;
+	struct site_entry *entry = NULL, *next = NULL;
 
 	*count = 0;
 	if (!all)

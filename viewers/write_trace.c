@@ -23,11 +23,11 @@ static void stop(int number)
 }
 
 /* On a terminal a line that is overwritten. */
+static bool shown;
 static int progress(void *user, unsigned permille)
 {
-	const bool *shown = user;
-
-	if (*shown && !stopped_by)
+	(void)user;
+	if (shown && !stopped_by)
 		(void)fprintf(stderr, "\rwaylay: exporting %3u.%u %%", permille / 10,
 			      permille % 10);
 	return stopped_by != 0;
@@ -37,11 +37,11 @@ int trace_write(struct model *model, enum trace_format format, const char *path,
 		struct export_options *options, struct export_result *result)
 {
 	struct sigaction before[SIGNALS], action = {.sa_handler = stop};
-	bool shown = isatty(STDERR_FILENO) == 1;
 	char err[1024] = "";
 	int error;
 
 	stopped_by = 0;
+	shown = isatty(STDERR_FILENO) == 1;
 	(void)sigemptyset(&action.sa_mask);
 	for (unsigned i = 0; i < SIGNALS; i++) {
 		(void)sigaction(signals[i], NULL, &before[i]);
@@ -50,7 +50,6 @@ int trace_write(struct model *model, enum trace_format format, const char *path,
 			(void)sigaction(signals[i], &action, NULL);
 	}
 	options->progress = progress;
-	options->user = &shown;
 	error = (format == TRACE_CHROME ? chrome_export : perfetto_export)(
 		model, path, options, result, err, sizeof(err));
 	if (shown)

@@ -20,6 +20,7 @@ done
 	echo "needs Triton or JAX"
 	exit 77
 }
+# shellcheck disable=SC2086 # $ran is a list
 python3 - $ran <<'PY'
 import json, sys
 for which in sys.argv[1:]:

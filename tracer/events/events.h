@@ -12,7 +12,7 @@
 
 /* --- the table as types ----------------------------------------------------------------------- */
 
-#define WL_T_u8	 uint8_t
+#define WL_T_u8  uint8_t
 #define WL_T_u16 uint16_t
 #define WL_T_u32 uint32_t
 #define WL_T_u64 uint64_t
@@ -47,8 +47,8 @@ enum wl_event {
 #define WL_ARG(event, arg) offsetof(struct wl_index_##event, arg)
 
 /* enum wl_NAME { WL_NAME_WORD = number } for each WL_ENUM. */
-#define V(name, number, word)  WL_##name##_##word = (number),
-#define WL_ENUM(name, values)  enum wl_##name { values WL_##name##_MAX };
+#define V(name, number, word) WL_##name##_##word = (number),
+#define WL_ENUM(name, values) enum wl_##name{values WL_##name##_MAX};
 #include "tracer/events/events.def"
 #undef V
 
@@ -77,17 +77,25 @@ enum wl_category {
 
 /* Bits of a record's flags, the same for every event. */
 enum wl_flag {
-	WL_FLAG_CAPTURED = 1 << 0,    /* inside stream capture: recorded into a graph, not executed */
+	WL_FLAG_CAPTURED = 1 << 0, /* inside stream capture: recorded into a graph, not executed */
 	WL_FLAG_IN_PROVIDER = 1 << 1, /* a CUDA call made inside a libfabric call */
 	WL_FLAG_INNER_LAYER = 1 << 2, /* a libfabric call of the core provider's (--ofi-layers) */
-	WL_FLAG_GUESSED = 1 << 3,     /* an argument is a best guess (memory kind not known for sure) */
+	WL_FLAG_GUESSED = 1 << 3, /* an argument is a best guess (memory kind not known for sure) */
 };
 
 /* --- the table as data ------------------------------------------------------------------------ */
 
 enum wl_form { WL_FORM_CALL, WL_FORM_INSTANT, WL_FORM_BEGIN, WL_FORM_END, WL_FORM_MAX };
 
-enum wl_arg_type { WL_TYPE_u8, WL_TYPE_u16, WL_TYPE_u32, WL_TYPE_u64, WL_TYPE_i32, WL_TYPE_i64, WL_TYPE_MAX };
+enum wl_arg_type {
+	WL_TYPE_u8,
+	WL_TYPE_u16,
+	WL_TYPE_u32,
+	WL_TYPE_u64,
+	WL_TYPE_i32,
+	WL_TYPE_i64,
+	WL_TYPE_MAX
+};
 
 enum wl_show {
 	WL_SHOW_NUM,
@@ -104,7 +112,7 @@ enum wl_show {
 
 struct wl_enumeration {
 	const char *name;
-	unsigned count;		   /* numbers 0 .. count-1 have a word */
+	unsigned count; /* numbers 0 .. count-1 have a word */
 	const char *const *words;
 };
 
@@ -159,10 +167,11 @@ size_t wl_event_table_text(char *buf, size_t size);
  * in the recording was. Everything hangs off the one allocation that wl_event_table_free gives back.
  */
 struct wl_event_table {
-	unsigned count;			  /* numbers 0 .. count-1; absent ones have name == NULL */
-	struct wl_event_type *types;	  /* as recorded */
+	unsigned count;              /* numbers 0 .. count-1; absent ones have name == NULL */
+	struct wl_event_type *types; /* as recorded */
 	const struct wl_event_type **known; /* this build's type of the same name, or NULL */
-	signed char (*map)[WL_ARGS_MAX];  /* per type: recorded argument -> index in the known type, -1 */
+	signed char (
+		*map)[WL_ARGS_MAX]; /* per type: recorded argument -> index in the known type, -1 */
 	void *memory;
 };
 /* 0, -EINVAL for text that is not such a table (err says what and where), -ENOMEM. */
