@@ -305,11 +305,14 @@ static int content_read(struct reading *r, char *err, size_t size)
 
 int spool_reader_open(const char *path, struct trace_reader **reader, char *err, size_t err_size)
 {
-	struct reading *r = calloc(1, sizeof(*r));
+	/* It holds a copy of the file's header, which begins at a cache line. */
+	struct reading *r = aligned_alloc(_Alignof(struct reading), sizeof(*r));
 	struct stat st;
 	int rc;
 
 	*reader = NULL;
+	if (r)
+		memset(r, 0, sizeof(*r));
 	if (!r || !(r->path = strdup(path))) {
 		free(r);
 		return refuse(err, err_size, -ENOMEM, path, "no memory");
