@@ -2,10 +2,12 @@
  *
  * waylay doctor: what can be traced on this machine, and what is missing for the rest.
  */
+#include "viewers/door.h"
 #include "viewers/options.h"
 #include "viewers/viewers.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,28 @@ static void driver(void)
 	     status == 0 ? "" : ", cannot be initialized (does this user have the devices?)");
 }
 
+/* Hook providers exist since libfabric 1.8. */
+static void door(uint32_t version)
+{
+#ifdef HAVE_LIBFABRIC
+	char providers[PATH_MAX];
+	const char *path = getenv("FI_PROVIDER_PATH");
+
+	if (version < (1u << 16 | 8)) {
+		line("libfabric hook", false,
+		     "--ofi-door needs libfabric 1.8; calls by LD_PRELOAD alone are seen");
+		return;
+	}
+	if (!path || !*path)
+		path = door_default_providers(providers, sizeof(providers)) ? providers : NULL;
+	line("libfabric hook", find_preload() != NULL, "%s%s%s",
+	     find_preload() ? "--ofi-door can be used" : "--ofi-door needs libwaylay.so",
+	     path ? ", beside providers in " : "", path ? path : "");
+#else
+	(void)version;
+#endif
+}
+
 static void fabric(void)
 {
 	void *library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -85,6 +109,7 @@ static void fabric(void)
 	*(void **)&version = dlsym(library, "fi_version");
 	if (version)
 		line("libfabric", true, "%u.%u", version() >> 16, version() & 0xffff);
+	door(version ? version() : 0);
 #ifndef HAVE_LIBFABRIC
 	line("libfabric tracing", false,
 	     "left out of this build: it was made without libfabric-dev");

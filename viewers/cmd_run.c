@@ -5,6 +5,7 @@
  */
 #include "tracer/inject/ranks.h"
 #include "tracer/inject/settings.h"
+#include "viewers/door.h"
 #include "viewers/gate.h"
 #include "viewers/run.h"
 
@@ -192,29 +193,34 @@ static bool prepare_preload(const char *library)
 	return ok;
 }
 
-static bool prepare_settings(void)
+static bool prepare_settings(bool *ofi_door)
 {
 	extern char **environ;
 	struct wl_settings settings;
 	char err[256];
 
-	if (wl_settings_read(&settings, environ, err, sizeof(err)) == 0)
-		return true;
-	say("%s", err);
-	return false;
+	if (wl_settings_read(&settings, environ, err, sizeof(err)) != 0) {
+		say("%s", err);
+		return false;
+	}
+	*ofi_door = settings.ofi_door && settings.ofi;
+	return true;
 }
 
 static bool prepare(const struct run_arguments *arguments, bool only_records)
 {
 	const char *library = find_preload();
+	bool ofi_door = false;
 
 	if (!library) {
 		say("libwaylay.so is neither beside this program nor in ../lib/waylay; build or "
 		    "install Waylay again");
 		return false;
 	}
-	return prepare_settings() && prepare_directory() &&
-	       prepare_run(arguments, preloaded(library), only_records) && prepare_preload(library);
+	return prepare_settings(&ofi_door) && prepare_directory() &&
+	       prepare_run(arguments, preloaded(library), only_records) &&
+	       prepare_preload(library) &&
+	       (!ofi_door || door_prepare(getenv("WAYLAY_DIR"), library));
 }
 
 /* --- afterwards ------------------------------------------------------------------------------- */

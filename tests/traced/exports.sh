@@ -18,7 +18,8 @@ if grep -q '^fi_' all; then # built with libfabric
 	for name in fi_fabric@FABRIC_1.0 fi_fabric@@FABRIC_1.1; do
 		grep -qx "$name" all || fail "$name is not exported"
 	done
-	grep '^fi_' all | grep -v '@' && fail "a libfabric name without a version"
+	grep -qx fi_prov_ini all || fail "the door for hook providers is not exported"
+	grep '^fi_' all | grep -v -e '@' -e '^fi_prov_ini$' && fail "a libfabric name without a version"
 fi
 # Doors: NVTX, CUDA injection, libfabric's hook providers, CUPTI's activity calls.
 grep -v -e '^dlv\{0,1\}sym$' -e '^cu[A-Z]' -e '^fi_[a-z0-9_]*@@*FABRIC_1\.[0-9]*$' -e '^FABRIC_1\.[0-9]*$' \

@@ -39,6 +39,14 @@ ofi_ops_LDLIBS := $(call pkg_libs,libfabric)
 ofi_ops_dl_SRCS := tests/traced/ofi_ops.c
 ofi_ops_dl_CFLAGS := -DOFI_BY_DLSYM=1
 ofi_ops_dl_LDLIBS := -ldl
+# ofi_door.sh: a plugin whose own libraries' symbols come before all others
+TEST_SHARED += ofi_plugin.so
+ofi_plugin.so_SRCS := tests/traced/ofi_ops.c
+ofi_plugin.so_CFLAGS := -fvisibility=default
+ofi_plugin.so_LDLIBS := $(call pkg_libs,libfabric)
+TEST_PROGRAMS += ofi_deepbind
+ofi_deepbind_SRCS := tests/traced/ofi_deepbind.c
+ofi_deepbind_LDLIBS := -ldl
 endif
 
 # nvtx.sh

@@ -87,8 +87,12 @@ WL_BARE static bool domain_wants(const struct wl_domain *domain, const char *nam
 }
 
 /* Index of the domain that a name belongs to, -1 if none. */
+/* fi_prov_ini is no name of libfabric's but what it looks for in each of its providers, us among
+ * them. */
 WL_BARE static int domain_of(const char *name)
 {
+	if (wl_text_starts(name, "fi_prov_ini"))
+		return -1;
 	for (unsigned i = 0; i < DOMAIN_COUNT; i++)
 		if (domains[i].domain && domain_wants(domains[i].domain, name))
 			return (int)i;

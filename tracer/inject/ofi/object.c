@@ -72,7 +72,7 @@ void ofi_forget(const void *fid)
 	if (object->kind == WL_ofi_kind_cq || object->kind == WL_ofi_kind_cntr)
 		queue_replace((uintptr_t)fid, 0);
 	object->kind = 0;
-	object->format = object->iface = object->hmem = 0;
+	object->format = object->iface = object->hmem = object->unrecorded = 0;
 	object->address = object->bytes = 0;
 	atomic_store_explicit(&object->fid, 0, memory_order_release);
 }
@@ -251,11 +251,26 @@ struct text_search {
 	struct ofi_text found;
 };
 
+/* libfabric itself, or a provider in an object of its own. Where libfabric is part of the program or
+ * of a plugin, its code cannot be told from the job's by address, and the depth of calls must do. */
+static bool is_libfabric(const char *path)
+{
+	const char *base = strrchr(path, '/');
+	size_t length;
+
+	base = base ? base + 1 : path;
+	length = strlen(base);
+	return strncmp(base, "libfabric", 9) == 0 ||
+	       (length > 6 && strcmp(base + length - 6, "-fi.so") == 0);
+}
+
 static int text_visit(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct text_search *search = data;
 
 	(void)size;
+	if (!info->dlpi_name || !is_libfabric(info->dlpi_name))
+		return 0;
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		uintptr_t start = info->dlpi_addr + segment->p_vaddr;

@@ -131,7 +131,9 @@ struct ofi_object {
 	uint8_t format;          /* completion queue */
 	uint8_t iface;           /* registration: enum wl_hmem_iface */
 	uint8_t hmem;            /* domain: opened with FI_HMEM among its capabilities */
+	uint8_t unrecorded;      /* fabric that came by the second door: not used by the job yet */
 	uint32_t api_version;    /* fabric, domain */
+	const char *name;        /* unrecorded fabric: its provider's */
 	uint64_t address, bytes; /* registration: first range, sum */
 };
 
@@ -197,6 +199,9 @@ static inline void ofi_leave(void)
 		static struct wl_name name_ = {.text = (text_)};                                   \
 		wl_name_id(&name_);                                                                \
 	})
+
+/* Records a fabric that came by the second door, at the job's first use of it (door.c). */
+void ofi_door_used(struct ofi_object *fabric);
 
 /* Completion queues: the empty reads this thread has counted on it are written out (cq.c). */
 void ofi_poll_flush(const void *queue);

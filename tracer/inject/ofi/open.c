@@ -27,7 +27,13 @@ static void open_record(const struct opened *what, uint64_t begin, int ret)
  * follow. */
 static bool enter_on(const void *parent, const void *caller)
 {
-	return ofi_find(parent) && ofi_enter(caller);
+	struct ofi_object *object = ofi_find(parent);
+
+	if (!object || !ofi_enter(caller))
+		return false;
+	if (__builtin_expect(object->unrecorded, 0))
+		ofi_door_used(object);
+	return true;
 }
 #define ENTER_ON(parent) enter_on((parent), __builtin_return_address(0))
 
