@@ -5,6 +5,7 @@
 #include "viewers/analysis_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PAGE 4096u
 
@@ -31,8 +32,11 @@ void mr_table_free(struct mr_table *table)
 
 	if (!table)
 		return;
-	HASH_ITER (hh, table->ranges, entry, next) {
-		HASH_DEL(table->ranges, entry);
+	/* The table goes first; what it held stays chained by hh.next. */
+	entry = table->ranges;
+	HASH_CLEAR(hh, table->ranges);
+	for (; entry; entry = next) {
+		next = entry->hh.next;
 		free(entry);
 	}
 	free(table);
@@ -41,8 +45,13 @@ void mr_table_free(struct mr_table *table)
 bool mr_add(struct mr_table *table, unsigned process, uint64_t address, uint64_t bytes,
 	    bool *repeated)
 {
-	struct mr_key key = {process, address / PAGE, (address + bytes + PAGE - 1) / PAGE};
 	struct mr_entry *entry = NULL;
+	struct mr_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.process = process;
+	key.first_page = address / PAGE;
+	key.end_page = (address + bytes + PAGE - 1) / PAGE;
 
 	HASH_FIND(hh, table->ranges, &key, sizeof(key), entry);
 	*repeated = entry != NULL;

@@ -116,12 +116,17 @@ void range_table_free(struct range_table *table)
 
 	if (!table)
 		return;
-	HASH_ITER (hh, table->ways, way, next_way) {
-		HASH_DEL(table->ways, way);
+	/* The tables go first; what they held stays chained by hh.next. */
+	way = table->ways;
+	HASH_CLEAR(hh, table->ways);
+	for (; way; way = next_way) {
+		next_way = way->hh.next;
 		free(way);
 	}
-	HASH_ITER (hh, table->ranges, range, next) {
-		HASH_DEL(table->ranges, range);
+	range = table->ranges;
+	HASH_CLEAR(hh, table->ranges);
+	for (; range; range = next) {
+		next = range->hh.next;
 		free(range->stat.name);
 		free(range->stat.ways);
 		free(range);
@@ -168,8 +173,12 @@ static void tallies_add(const struct range_table *table, const struct counted *c
 static bool way_add(struct range_table *table, struct range_entry *range,
 		    const struct counted *counted)
 {
-	const struct both key = {range, counted->way};
 	struct way_entry *found = NULL;
+	struct both key;
+
+	memset(&key, 0, sizeof(key));
+	key.range = range;
+	key.way = counted->way;
 
 	HASH_FIND(hh, table->ways, &key, sizeof(key), found);
 	if (!found) {
@@ -201,10 +210,12 @@ static bool count_into(struct range_table *table, struct instance *instance,
 		break;
 	case COUNTED_UNRETURNED:
 		instance->unreturned++;
-		return true;
+		break;
 	case COUNTED_HELD:
 		break;
 	}
+	if (!counted->way)
+		return true;
 	instance->held_ns += counted->held_ns;
 	if (instance->tallies)
 		tallies_add(table, counted, instance->tallies);
@@ -321,7 +332,10 @@ bool range_begin(struct range_table *table, const struct model_range *range)
 			return false;
 	}
 	instance.range->stat.skipped += instance.skipped;
-	return list_add(&table->open, &instance);
+	if (list_add(&table->open, &instance))
+		return true;
+	free(instance.tallies);
+	return false;
 }
 
 bool range_end(struct range_table *table, const struct model_range *range)
@@ -344,7 +358,10 @@ bool range_end(struct range_table *table, const struct model_range *range)
 	if (table->closed.count == CLOSED_MAX)
 		settle_first(table, CLOSED_MAX / 2);
 	instance.end_ns = range->end_ns;
-	return list_add(&table->closed, &instance);
+	if (list_add(&table->closed, &instance))
+		return true;
+	free(instance.tallies);
+	return false;
 }
 
 void range_process_end(struct range_table *table)

@@ -114,12 +114,17 @@ void site_table_free(struct site_table *table)
 
 	if (!table)
 		return;
-	HASH_ITER (hh, table->stacks, stack, next_stack) {
-		HASH_DEL(table->stacks, stack);
+	/* The tables go first; what they held stays chained by hh.next. */
+	stack = table->stacks;
+	HASH_CLEAR(hh, table->stacks);
+	for (; stack; stack = next_stack) {
+		next_stack = stack->hh.next;
 		free(stack);
 	}
-	HASH_ITER (hh, table->sites, entry, next) {
-		HASH_DEL(table->sites, entry);
+	entry = table->sites;
+	HASH_CLEAR(hh, table->sites);
+	for (; entry; entry = next) {
+		next = entry->hh.next;
 		site_entry_free(entry);
 	}
 	free(table);
@@ -244,10 +249,15 @@ static struct site_way *way_find(struct site_table *table, struct site *site,
 struct site_way *site_of(struct site_table *table, unsigned process, uint32_t stack, unsigned rule,
 			 unsigned cls)
 {
-	struct stack_key key = {process, stack, rule, cls};
 	struct stack_entry *found = NULL;
 	struct site_entry *entry;
+	struct stack_key key;
 
+	memset(&key, 0, sizeof(key));
+	key.process = process;
+	key.stack = stack;
+	key.rule = rule;
+	key.cls = cls;
 	HASH_FIND(hh, table->stacks, &key, sizeof(key), found);
 	if (found)
 		return found->way;

@@ -125,9 +125,7 @@ static bool prepare_directory(void)
 	error = -run_make_directory(wanted);
 	if (!error) {
 		doing = "using";
-		if (stat(wanted, &is) != 0)
-			error = errno;
-		else if (!S_ISDIR(is.st_mode))
+		if (stat(wanted, &is) == 0 && !S_ISDIR(is.st_mode))
 			error = ENOTDIR;
 		else if (!realpath(wanted, path) || access(path, W_OK | X_OK) != 0)
 			error = errno;

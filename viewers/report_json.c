@@ -17,10 +17,13 @@ static json_t *number(uint64_t value)
 /* Recorded bytes need not be UTF-8, which JSON is: what is not is shown as '?'. */
 static json_t *text(const char *value)
 {
-	json_t *string = value ? json_string(value) : json_null();
+	json_t *string;
 	size_t size;
 	char *clean;
 
+	if (!value)
+		return json_null();
+	string = json_string(value);
 	if (string)
 		return string;
 	size = strlen(value) + 1;

@@ -131,7 +131,7 @@ static void parse(struct gate *gate, const char *options, char *words)
 	char *argv[16] = {(char *)"check"};
 	int argc = 1;
 
-	strcpy(words, options);
+	(void)snprintf(words, 256, "%s", options);
 	for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
 		argv[argc++] = word;
 	(void)options_parse(&line, argc, argv);
@@ -190,7 +190,7 @@ static void nothing_recorded_is_no_verdict(void **state)
 {
 	struct gate gate = {0};
 	struct gate_verdict verdict;
-	char words[64], *said = NULL;
+	char words[256], *said = NULL;
 	size_t size;
 	FILE *out = open_memstream(&said, &size);
 
