@@ -89,7 +89,7 @@ bool wl_recording_again(void)
 
 static CUresult real_any(void)
 {
-	depth_inside = wl_depth.cuda;
+	depth_inside = wl_is_inside(&wl_depth.cuda, WL_FRAME);
 	assert_int_equal(errno, EDOM); /* the job's, untouched by us */
 	errno = driver_errno;
 	return driver_status;

@@ -45,7 +45,7 @@ extern char attributes[4096]; /* "KEY=VALUE\n" each */
 /* What every entry of the driver answers, and leaves in errno. */
 extern CUresult driver_status;
 extern int driver_errno;
-extern int depth_inside;         /* wl_depth.cuda as the driver saw it */
+extern int depth_inside;         /* whether the driver was called from inside a wrapped call */
 extern uint64_t captured_stream; /* the one that is being captured; 0 none */
 
 /* Addresses say what they are. */

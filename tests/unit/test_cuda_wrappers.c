@@ -88,17 +88,63 @@ static void errno_and_depth(void **state)
 	cuStreamSynchronize(STREAM(OTHER_STREAM));
 	assert_int_equal(errno, EINTR);
 	assert_int_equal(depth_inside, 1);
-	assert_int_equal(wl_depth.cuda, 0);
+	assert_null(wl_depth.cuda.frame);
 	fresh();
-	wl_depth.cuda = 1; /* inside another call */
+	wl_enter(&wl_depth.cuda, WL_FRAME); /* inside another call */
 	cuStreamSynchronize(STREAM(OTHER_STREAM));
-	wl_depth.cuda = 0;
+	wl_leave(&wl_depth.cuda);
 	assert_int_equal(records, 0);
 	fresh();
-	wl_depth.ofi = 1;
+	wl_enter(&wl_depth.ofi, WL_FRAME);
 	cuMemcpyDtoD_v2(DEVICE, OTHER_DEVICE, 3);
-	wl_depth.ofi = 0;
+	wl_leave(&wl_depth.ofi);
 	assert_int_equal(last.flags, WL_FLAG_IN_PROVIDER);
+}
+
+static jmp_buf outside;
+
+static CUresult real_that_is_left(CUstream stream)
+{
+	(void)stream;
+	longjmp(outside, 1); /* as out of a signal handler */
+}
+
+static __attribute__((noinline)) unsigned deeper(unsigned levels)
+{
+	volatile uint64_t room[32];
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < 32; i++)
+		room[i] = levels + i;
+	if (levels)
+		sum = deeper(levels - 1);
+	else
+		cuStreamSynchronize(STREAM(OTHER_STREAM));
+	return sum + (unsigned)room[levels % 32];
+}
+
+static void a_call_that_was_left_hides_none(void **state)
+{
+	void *real = atomic_load(&cu_reals[CU_ID_cuStreamSynchronize]);
+	volatile uintptr_t frame[2] = {0, 31};
+
+	(void)state;
+	fresh();
+	for (volatile unsigned level = 0; level < 11; level++) {
+		atomic_store(&cu_reals[CU_ID_cuStreamSynchronize], (void *)real_that_is_left);
+		if (!setjmp(outside))
+			cuStreamSynchronize(STREAM(OTHER_STREAM));
+		atomic_store(&cu_reals[CU_ID_cuStreamSynchronize], real);
+		deeper(level);
+		assert_int_equal(records, level + 1);
+		assert_null(wl_depth.cuda.frame);
+	}
+	fresh();
+	wl_enter(&wl_depth.ofi, (const uintptr_t *)frame);
+	frame[1] = 4711; /* another function's by now */
+	cuMemcpyDtoD_v2(DEVICE, OTHER_DEVICE, 3);
+	wl_leave(&wl_depth.ofi);
+	assert_int_equal(last.flags, 0);
 }
 
 static void kinds_come_from_the_calls_seen(void **state)
@@ -421,11 +467,12 @@ static void replaced_in_lookups(void **state)
 
 	(void)state;
 	addresses_only = true;
-	wl_depth.cuda = 1; /* inside cuInit, another tool looks for what it will call later */
+	wl_enter(&wl_depth.cuda,
+		 WL_FRAME); /* inside cuInit, another tool looks for what it will call later */
 	atomic_store(&cu_reals[CU_ID_cuGetProcAddress_v2], (void *)real_lookup);
 	assert_int_equal(cuGetProcAddress_v2("cuStreamQuery", &found, 12000, 2, &outcome),
 			 CUDA_SUCCESS);
-	wl_depth.cuda = 0;
+	wl_leave(&wl_depth.cuda);
 	assert_ptr_equal(found, cu_wrappers[CU_ID_cuStreamQuery_ptsz]);
 	assert_int_equal(outcome, 4711);
 	wl_settings.cuda = false;
@@ -557,6 +604,7 @@ int main(void)
 		cmocka_unit_test(a_refused_call_waits_for_nothing),
 		cmocka_unit_test(nothing_is_read_before_success),
 		cmocka_unit_test(errno_and_depth),
+		cmocka_unit_test(a_call_that_was_left_hides_none),
 		cmocka_unit_test(kinds_come_from_the_calls_seen),
 		cmocka_unit_test(sync_memops),
 		cmocka_unit_test(captured_work_is_marked),

@@ -49,16 +49,54 @@ static inline bool wl_record(void)
 	return wl_recorded_once && wl_recording_again();
 }
 
-/* Depth of wrapped calls, apart for CUDA and libfabric, so that a provider's CUDA copies inside an
- * fi_ call are seen. Initial-exec. */
-struct wl_depth {
-	uint16_t cuda, ofi;
+/*
+ * The outermost wrapped call that a thread is in, apart for CUDA and libfabric, so that a provider's
+ * CUDA copies inside an fi_ call are seen. Known by the frame of its wrapper, and not counted: a call
+ * that was left by a jump out of a signal handler must not hide all that come after it.
+ */
+struct wl_inside {
+	const uintptr_t
+		*frame; /* of the wrapper: a frame pointer, a return address; NULL: in none */
+	uintptr_t ret;
 };
+struct wl_depth {
+	struct wl_inside cuda, ofi;
+};
+/* Initial-exec. */
 extern __thread struct wl_depth wl_depth __attribute__((tls_model("initial-exec")));
+
+/* Frames of the function that this stands in. */
+#define WL_FRAME ((const uintptr_t *)__builtin_frame_address(0))
+
+/* Our own stack, whatever lies there by now. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static inline uintptr_t
+wl_frame_return(const uintptr_t *frame)
+{
+	return frame[1];
+}
+
+/* Whether a wrapper with the frame `here` was called from within that call, which goes on: then the
+ * call's frame lies further out and is whole. */
+static inline bool wl_is_inside(const struct wl_inside *call, const uintptr_t *here)
+{
+	return __builtin_expect(call->frame != NULL, 0) && here < call->frame &&
+	       wl_frame_return(call->frame) == call->ret;
+}
+
+static inline void wl_enter(struct wl_inside *call, const uintptr_t *here)
+{
+	call->frame = here;
+	call->ret = wl_frame_return(here);
+}
+
+static inline void wl_leave(struct wl_inside *call)
+{
+	call->frame = NULL;
+}
 
 static inline uint32_t wl_flags_here(void)
 {
-	return wl_depth.ofi ? WL_FLAG_IN_PROVIDER : 0;
+	return wl_is_inside(&wl_depth.ofi, WL_FRAME) ? WL_FLAG_IN_PROVIDER : 0;
 }
 
 /* Debug line to the standard error of the job's start, only with WAYLAY_DEBUG=1. Async-signal-safe.

@@ -3,8 +3,8 @@
  * What happens around a real call, by kind of call. A generated wrapper fills a struct cu_KIND from its
  * arguments, calls cu_KIND_begin, the real entry, on success what the form says, and cu_KIND_end.
  *
- * begin and end preserve errno. Between them the thread's depth is 1, so that whatever the driver or we
- * ourselves call inside is not recorded.
+ * begin and end preserve errno. Between them the thread is inside a call (wl_depth), so that whatever
+ * the driver or we ourselves call meanwhile is not recorded.
  */
 #ifndef WAYLAY_TRACER_INJECT_CUDA_CALLS_H
 #define WAYLAY_TRACER_INJECT_CUDA_CALLS_H
@@ -34,6 +34,7 @@ enum {
 
 struct cu_frame {
 	uint64_t begin;
+	const uintptr_t *at; /* WL_FRAME of the wrapper */
 	int *errno_at;
 	int errno_job;
 	uint32_t flags;  /* enum wl_flag */
@@ -241,7 +242,7 @@ static inline void cu_frame_enter(struct cu_frame *f)
 	f->errno_job = *f->errno_at;
 	f->recorded = wl_recording;
 	f->flags = wl_flags_here();
-	wl_depth.cuda++;
+	wl_enter(&wl_depth.cuda, f->at);
 	cu_poll_flush();
 }
 
@@ -263,7 +264,7 @@ static inline uint64_t cu_frame_stop(struct cu_frame *f)
 
 static inline void cu_frame_leave(struct cu_frame *f)
 {
-	wl_depth.cuda--;
+	wl_leave(&wl_depth.cuda);
 	*f->errno_at = f->errno_job;
 }
 
@@ -295,7 +296,7 @@ static inline uint32_t cu_api_at_once(const struct cu_frame *f)
  * once and in no loop, is recorded here and touches nothing else. */
 static inline void cu_poll_begin(struct cu_poll *call)
 {
-	wl_depth.cuda++;
+	wl_enter(&wl_depth.cuda, call->f.at);
 	call->f.flags = wl_flags_here();
 	call->f.begin = spool_now();
 }
@@ -321,14 +322,14 @@ static inline void cu_poll_end(struct cu_poll *call, CUresult status)
 	} else {
 		cu_poll_end_slow(call, status, end);
 	}
-	wl_depth.cuda--;
+	wl_leave(&wl_depth.cuda);
 }
 
 /* Order among device work. Like polls in line and without a slot: these return at once, and a job makes
  * several of them a launch. */
 static inline void cu_order_begin(struct cu_order *call)
 {
-	wl_depth.cuda++;
+	wl_enter(&wl_depth.cuda, call->f.at);
 	cu_poll_flush();
 	call->f.flags = wl_flags_here();
 	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
@@ -347,7 +348,7 @@ static inline void cu_order_end(struct cu_order *call, CUresult status)
 	call->ev.status = status;
 	spool_append(WL_EV_cuda_order, call->f.begin, end, call->f.flags, &call->ev,
 		     sizeof(call->ev));
-	wl_depth.cuda--;
+	wl_leave(&wl_depth.cuda);
 }
 
 #pragma GCC visibility pop

@@ -17,7 +17,7 @@
 /* Tracing of CUDA is off, or this call is made inside another that is recorded. Lookups are answered
  * alike wherever they are made: what they give is called later. */
 #define CU_PASS_OFF    (!wl_settings.enabled || !wl_settings.cuda)
-#define CU_PASS_wait   (wl_depth.cuda || CU_PASS_OFF)
+#define CU_PASS_wait   (wl_is_inside(&wl_depth.cuda, WL_FRAME) || CU_PASS_OFF)
 #define CU_PASS_poll   CU_PASS_wait
 #define CU_PASS_order  CU_PASS_wait
 #define CU_PASS_copy   CU_PASS_wait
@@ -39,6 +39,7 @@
 		if (CU_PASS_##kind)                                                                \
 			return real args;                                                          \
 		struct cu_##kind call = {CU_OPEN before};                                          \
+		call.f.at = WL_FRAME;                                                              \
 		call.f.entry = CU_ID_##symbol;                                                     \
 		call.f.per_thread = own_stream;                                                    \
 		cu_##kind##_begin(&call);                                                          \

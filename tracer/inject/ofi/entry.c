@@ -151,7 +151,7 @@ static void fabric_record(struct fid_fabric **fabric, const char *provider, uint
 }
 
 /* Layered providers call the exported functions too: those fabrics are not the job's. */
-static bool fabric_enter(const void *real, const void *caller)
+static inline __attribute__((always_inline)) bool fabric_enter(const void *real, const void *caller)
 {
 	ofi_text_add(real);
 	if (!wl_settings.enabled || !wl_settings.ofi || ofi_internal(caller))

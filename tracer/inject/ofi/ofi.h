@@ -180,16 +180,16 @@ static inline bool ofi_internal(const void *caller)
 }
 
 /* True: the job's own outermost call, to be recorded; ofi_leave() must follow. */
-static inline bool ofi_enter(const void *caller)
+static inline __attribute__((always_inline)) bool ofi_enter(const void *caller)
 {
-	if (!wl_record() || wl_depth.ofi || ofi_internal(caller))
+	if (!wl_record() || wl_is_inside(&wl_depth.ofi, WL_FRAME) || ofi_internal(caller))
 		return false;
-	wl_depth.ofi = 1;
+	wl_enter(&wl_depth.ofi, WL_FRAME);
 	return true;
 }
 static inline void ofi_leave(void)
 {
-	wl_depth.ofi = 0;
+	wl_leave(&wl_depth.ofi);
 }
 #define OFI_ENTER() ofi_enter(__builtin_return_address(0))
 

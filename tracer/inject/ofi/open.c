@@ -25,7 +25,7 @@ static void open_record(const struct opened *what, uint64_t begin, int ret)
 
 /* The job's own call on an object of the job's: to be adopted and recorded. ofi_leave() must
  * follow. */
-static bool enter_on(const void *parent, const void *caller)
+static inline __attribute__((always_inline)) bool enter_on(const void *parent, const void *caller)
 {
 	struct ofi_object *object = ofi_find(parent);
 
