@@ -20,7 +20,7 @@ static int door_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, 
 
 	*fabric = attr->fabric;
 	ofi_text_add(__builtin_return_address(0));
-	if (!wl_started() || !wl_settings.ofi || wl_depth.ofi)
+	if (!wl_started() || !wl_settings.ofi || wl_is_inside(&wl_depth.ofi, WL_FRAME))
 		return 0;
 	wl_recording_begin("ofi");
 	if (!wl_record())
