@@ -16,10 +16,13 @@ one_line 125 "making the directory for recordings, file/x: Not a directory" \
 one_line 125 "making the directory for recordings, /proc/nowhere" waylay run --dir /proc/nowhere -- touch started
 [ ! -e started ] || fail "the job started without a directory"
 
-# As someone who may not write: read-only directories mean nothing to root.
-mkdir locked
-chmod 555 locked
-chmod 755 . 2>/dev/null
+# As someone who may not write: read-only directories mean nothing to root. In a place that this someone can
+# reach, which the one of this test need not be.
+open=$(mktemp -d)
+trap 'umount small 2>/dev/null; chmod 755 "$open/locked"; rm -rf "$open"' EXIT
+mkdir "$open/locked"
+chmod 555 "$open/locked"
+chmod 755 "$open"
 unprivileged=
 if [ "$(id -u)" = 0 ]; then
 	unprivileged="setpriv --reuid 65534 --regid 65534 --clear-groups"
@@ -28,11 +31,11 @@ fi
 if [ "$unprivileged" != none ]; then
 	# shellcheck disable=SC2086
 	{
-		one_line 125 "using the directory for recordings, $PWD/locked: Permission denied" \
-			$unprivileged "$build/waylay" run --dir "$PWD/locked" -- true
+		one_line 125 "using the directory for recordings, $open/locked: Permission denied" \
+			$unprivileged "$build/waylay" run --dir "$open/locked" -- true
 		says err "give another with --dir"
-		one_line 125 "making the directory for recordings, $PWD/locked/x: Permission denied" \
-			$unprivileged "$build/waylay" run --dir "$PWD/locked/x" -- true
+		one_line 125 "making the directory for recordings, $open/locked/x: Permission denied" \
+			$unprivileged "$build/waylay" run --dir "$open/locked/x" -- true
 	}
 else
 	echo "no way to become another user here: read-only directories not tried"
@@ -43,7 +46,6 @@ small() { # SIZE: mounted at ./small, or the test is left out
 	mkdir -p small
 	[ "$(id -u)" = 0 ] && mount -t tmpfs -o "size=$1" none small 2>/dev/null
 }
-trap 'umount small 2>/dev/null; chmod 755 locked' EXIT
 # shellcheck disable=SC2046
 if small 300k; then
 	# No room at all: the job runs on, untraced, and both say so.
