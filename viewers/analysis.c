@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A registration's identity is its page-rounded range. */
+#define PAGE 4096u
+
 /* Where an event type of this build keeps what the pass looks at; -1 where it has none. */
 struct event_args {
 	int stack, rule, bytes, stream, api;
@@ -30,7 +33,7 @@ struct pass {
 	struct event_args args[WL_EV_MAX];
 	struct site_table *sites, *registration_sites;
 	struct range_table *ranges;
-	struct mr_table *registrations;
+	struct reuse *reuse;
 	struct last_copy *last; /* one a thread */
 	uint64_t live_bytes;    /* registered, of the process being read */
 	bool short_of_memory;
@@ -191,6 +194,8 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 {
 	struct analysis *analysis = pass->analysis;
 	uint64_t bytes = MODEL_ARG(event, ofi_mr_reg, bytes);
+	uint64_t first = MODEL_ARG(event, ofi_mr_reg, addr) / PAGE;
+	uint64_t end = (MODEL_ARG(event, ofi_mr_reg, addr) + bytes + PAGE - 1) / PAGE;
 	bool repeated = false;
 	struct site_way *way;
 
@@ -204,8 +209,8 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 	way = site_of(pass->registration_sites, pass->process,
 		      (uint32_t)MODEL_ARG(event, ofi_mr_reg, stack), WL_rule_none,
 		      WL_call_class_none);
-	if (!way || !mr_add(pass->registrations, pass->process, MODEL_ARG(event, ofi_mr_reg, addr),
-			    bytes, &repeated)) {
+	if (!way || !reuse_access(pass->reuse, first, end, (end - first) * PAGE, held_of(event),
+				  &repeated)) {
 		pass->short_of_memory = true;
 		return;
 	}
@@ -352,6 +357,8 @@ static int events_read(struct pass *pass, struct model_matcher *matcher)
 	unreturned(pass);
 	model_matcher_finish(matcher);
 	range_process_end(pass->ranges);
+	if (!reuse_forget(pass->reuse))
+		pass->short_of_memory = true;
 	model_cursor_close(cursor);
 	/* A recording that cannot be read to its end is incomplete, not an error. */
 	if (more < 0)
@@ -438,6 +445,7 @@ struct owned {
 	struct analysis analysis;
 	struct site_table *sites, *registration_sites;
 	struct range_table *ranges;
+	struct reuse *reuse;
 };
 
 static int results(struct owned *owned)
@@ -448,7 +456,8 @@ static int results(struct owned *owned)
 	analysis->registration_sites =
 		site_table_sorted(owned->registration_sites, &analysis->registration_site_count);
 	if (!analysis->sites || !analysis->registration_sites ||
-	    !range_table_results(owned->ranges, analysis))
+	    !range_table_results(owned->ranges, analysis) ||
+	    !reuse_curves(owned->reuse, &analysis->cache_entries, &analysis->cache_bytes))
 		return -ENOMEM;
 	return 0;
 }
@@ -462,8 +471,8 @@ static int pass_run(struct pass *pass, struct owned *owned, const struct analysi
 	pass->sites = owned->sites = site_table_new(pass->model, options);
 	pass->registration_sites = owned->registration_sites = site_table_new(pass->model, options);
 	pass->ranges = owned->ranges = range_table_new(options);
-	pass->registrations = mr_table_new();
-	if (!pass->sites || !pass->registration_sites || !pass->ranges || !pass->registrations)
+	pass->reuse = owned->reuse = reuse_new();
+	if (!pass->sites || !pass->registration_sites || !pass->ranges || !pass->reuse)
 		error = -ENOMEM;
 	args_prepare(pass);
 	totals(&owned->analysis);
@@ -471,7 +480,6 @@ static int pass_run(struct pass *pass, struct owned *owned, const struct analysi
 		pass->process = i;
 		error = process_read(pass);
 	}
-	mr_table_free(pass->registrations);
 	return error ? error : results(owned);
 }
 
@@ -502,6 +510,7 @@ void analysis_free(struct analysis *analysis)
 	site_table_free(owned->sites);
 	site_table_free(owned->registration_sites);
 	range_table_free(owned->ranges);
+	reuse_free(owned->reuse);
 	free(analysis->sites);
 	free(analysis->registration_sites);
 	free(analysis->ranges);

@@ -7,6 +7,7 @@
 #define WAYLAY_VIEWERS_ANALYSIS_H
 
 #include "exporters/exporters.h"
+#include "viewers/reuse.h"
 
 /* Durations in buckets of 1/8 of a power of two, for percentiles within 12 %. */
 #define HISTOGRAM_BUCKETS 512
@@ -120,7 +121,10 @@ struct analysis {
 	uint64_t registrations, registrations_failed, registrations_repeated, registered_bytes;
 	uint64_t registration_ns, registrations_live;
 	uint64_t registered_peak_bytes; /* of the process that had most at once */
-	unsigned range_count;           /* in order of first appearance */
+	/* What a cache of registrations would have saved, bounded by entries and by bytes; each process
+	 * with one of its own. At most: that memory was freed in between is not seen. */
+	struct reuse_curve cache_entries, cache_bytes;
+	unsigned range_count; /* in order of first appearance */
 	struct range_stat **ranges;
 	uint64_t ranges_left; /* instances under names beyond those kept */
 	bool late;            /* a call was too long to be placed in the ranges around its begin */

@@ -65,14 +65,4 @@ void range_process_end(struct range_table *table);
 /* Fills ranges, tallies and what is missing. False when memory is short. */
 bool range_table_results(struct range_table *table, struct analysis *analysis);
 
-/* --- registrations (analysis_mr.c) ------------------------------------------------------------ */
-
-struct mr_table;
-struct mr_table *mr_table_new(void);
-void mr_table_free(struct mr_table *table);
-/* A successful registration of a process; true in *repeated if that page-rounded range had been
- * registered before in this process. False when memory is short. */
-bool mr_add(struct mr_table *table, unsigned process, uint64_t address, uint64_t bytes,
-	    bool *repeated);
-
 #endif

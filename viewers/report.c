@@ -14,6 +14,7 @@
 
 #define COMMANDS 4 /* of one job, shown in the first lines */
 #define CALLERS  3
+#define KNEE     95 /* percent of all hits that a cache could have */
 
 static const char *plural(uint64_t count, const char *one, const char *more)
 {
@@ -276,6 +277,30 @@ static void copies(FILE *out, const struct analysis *analysis)
 	}
 }
 
+/* What a cache would have saved, or that there is one. */
+static void cache(FILE *out, const struct analysis *analysis)
+{
+	const struct reuse_point *entries = reuse_knee(&analysis->cache_entries, KNEE);
+	const struct reuse_point *bytes_at = reuse_knee(&analysis->cache_bytes, KNEE);
+	char count[32], capacity[32], bytes[24], saved[24];
+
+	if (entries && bytes_at) {
+		(void)fprintf(
+			out,
+			"  %s of them of ranges registered before: caches of %s registrations "
+			"(or %s) a process would have saved %d %% of these, at most %s\n",
+			words_count(analysis->registrations_repeated, count),
+			words_count(entries->capacity, capacity),
+			words_bytes(bytes_at->capacity, bytes), KNEE,
+			words_ns(entries->time_ns, saved));
+	} else if (analysis->registrations && analysis->posts >= 10 * analysis->registrations) {
+		(void)fprintf(out,
+			      "  No range was registered again, for %s transfers: a cache is "
+			      "evidently there\n",
+			      words_count(analysis->posts, count));
+	}
+}
+
 static void registrations(FILE *out, const struct analysis *analysis)
 {
 	char bytes[24], held[24], peak[24], count[32], place[1024];
@@ -292,7 +317,9 @@ static void registrations(FILE *out, const struct analysis *analysis)
 	if (analysis->registrations_failed)
 		(void)fprintf(out, "; %llu failed",
 			      (unsigned long long)analysis->registrations_failed);
-	(void)fprintf(out, "\n  %9s %9s %9s %9s  %s\n", "count", "again", "time", "bytes", "place");
+	(void)fputc('\n', out);
+	cache(out, analysis);
+	(void)fprintf(out, "  %9s %9s %9s %9s  %s\n", "count", "again", "time", "bytes", "place");
 	for (unsigned i = 0; i < analysis->registration_site_count && i < TABLE_ROWS; i++) {
 		const struct site *site = analysis->registration_sites[i];
 

@@ -228,6 +228,44 @@ static json_t *processes_json(struct model *model)
 	return array;
 }
 
+#define CURVE_POINTS 512
+
+/* [capacity, hits, time_ns] where hits are gained; thinned where there are many, the last one kept. */
+static json_t *curve_json(const struct reuse_curve *curve)
+{
+	json_t *array = json_array();
+	unsigned step = (curve->count + CURVE_POINTS - 1) / CURVE_POINTS;
+
+	for (unsigned i = 0; i < curve->count; i++) {
+		const struct reuse_point *point = &curve->points[i];
+
+		if ((curve->count - 1 - i) % step == 0)
+			json_array_append_new(array,
+					      json_pack("[I,I,I]", (json_int_t)point->capacity,
+							(json_int_t)point->hits,
+							(json_int_t)point->time_ns));
+	}
+	return array;
+}
+
+static json_t *knee_json(const struct reuse_curve *curve)
+{
+	const struct reuse_point *knee = reuse_knee(curve, 95);
+
+	return knee ? number(knee->capacity) : json_null();
+}
+
+static json_t *cache_json(const struct analysis *analysis)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "knee_entries", knee_json(&analysis->cache_entries));
+	json_object_set_new(object, "knee_bytes", knee_json(&analysis->cache_bytes));
+	json_object_set_new(object, "by_entries", curve_json(&analysis->cache_entries));
+	json_object_set_new(object, "by_bytes", curve_json(&analysis->cache_bytes));
+	return object;
+}
+
 static json_t *registrations_json(const struct analysis *analysis)
 {
 	json_t *object = json_object();
@@ -239,6 +277,7 @@ static json_t *registrations_json(const struct analysis *analysis)
 	json_object_set_new(object, "peak_bytes", number(analysis->registered_peak_bytes));
 	json_object_set_new(object, "live", number(analysis->registrations_live));
 	json_object_set_new(object, "time_ns", number(analysis->registration_ns));
+	json_object_set_new(object, "cache", cache_json(analysis));
 	json_object_set_new(
 		object, "sites",
 		sites_json(analysis->registration_sites, analysis->registration_site_count));

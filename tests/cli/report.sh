@@ -65,6 +65,31 @@ for site in report["sites"][:3]:
     assert not site["remedy"] or site["remedy"] in text
 EOF
 
+# --- registrations again and again: what a cache would save is what one saves
+if [ -x "$build/waylay-coll-perf" ] && waylay-coll-perf --list-providers >/dev/null 2>&1; then
+	for cache in off 1024; do
+		expect 0 waylay run -q --no-export --dir "mr_$cache" -- waylay-coll-perf --np 2 --mr-cache $cache \
+			--minbytes 64K --maxbytes 1M --stepfactor 4 --iters 11 all_reduce
+		waylay report --json "mr_$cache" >"mr_$cache.json" 2>err || fail "a report with cache $cache"
+	done
+	python3 - <<'EOF' || fail "registrations without and with a cache"
+import json
+without, cached = (json.load(open("mr_%s.json" % one))["registrations"] for one in ("off", "1024"))
+assert without["failed"] == cached["failed"] == 0
+assert cached["repeated"] == 0 and cached["cache"]["by_entries"] == [], cached
+# The job's real cache registers what is left when all hits that were found possible are taken away.
+assert without["count"] - without["repeated"] == cached["count"], (without["count"], cached["count"])
+for curve in without["cache"]["by_entries"], without["cache"]["by_bytes"]:
+    assert curve[-1][1] == without["repeated"] > 0, curve
+    assert curve == sorted(curve) and [p[1] for p in curve] == sorted(p[1] for p in curve)
+    assert curve[-1][2] <= without["time_ns"]
+EOF
+	expect 0 waylay report mr_off
+	says out "of ranges registered before: caches of"
+	expect 0 waylay report mr_1024
+	says out "a cache is evidently there"
+fi
+
 # --- a reader that goes away
 {
 	waylay report rec 2>err

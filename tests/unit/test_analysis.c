@@ -252,6 +252,11 @@ static void registrations_repeat_by_pages(void **state)
 	assert_int_equal(job.analysis->registered_bytes, 8192 + 8100 + 8193 + 8192);
 	assert_int_equal(job.analysis->registered_peak_bytes, 8100 + 8193);
 	assert_int_equal(job.analysis->registrations_live, 2);
+	assert_int_equal(job.analysis->cache_entries.count, 1);
+	assert_int_equal(job.analysis->cache_entries.points[0].capacity, 1);
+	assert_int_equal(job.analysis->cache_entries.points[0].hits, 1);
+	assert_int_equal(job.analysis->cache_entries.points[0].time_ns, JOB_CALL_NS);
+	assert_int_equal(job.analysis->cache_bytes.points[0].capacity, 8192);
 	assert_int_equal(job.analysis->registration_site_count, 1);
 	assert_int_equal(job.analysis->registration_sites[0]->count, 4);
 	assert_int_equal(job.analysis->registration_sites[0]->repeated, 1);
