@@ -63,7 +63,7 @@ wanted() { # NAME ALL...: asked for, or nothing was asked for
 	return 1
 }
 for path in "$source"/tests/cli/*.sh "$source"/tests/traced/*.sh "$source"/tests/gpu/*.sh "$build"/tests/test_*; do
-	[ -x "$path" ] || continue
+	[ -f "$path" ] || continue # a pattern that matches nothing
 	case $path in
 	*.sh) name=$(basename "$(dirname "$path")")_$(basename "$path" .sh) ;;
 	*) name=$(basename "$path") ;;

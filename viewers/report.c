@@ -413,7 +413,7 @@ static void missing(FILE *out, struct model *model)
 static void limits(FILE *out, struct model *model)
 {
 	static const char *const keys[] = {"python-frames", "native-stacks", "spool.fallback",
-					   "spool.clock"};
+					   "spool.unreachable", "spool.clock"};
 	char text[512];
 
 	for (unsigned k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {

@@ -19,10 +19,11 @@ traced() { # NAME=VALUE...
 }
 echo file >file
 for bad in /dev/null/under "$PWD/file/under" /proc/none; do
-	# Another place is found, and the recording says so.
+	# Another place is found; a line and the recording say so.
 	mkdir spare
 	traced WAYLAY_DIR="$bad" TMPDIR="$PWD/spare"
-	[ ! -s errors ] || fail "$bad: said $(cat errors)"
+	[ "$(grep -c . errors) $(grep -c "$bad: .* recording to $PWD/spare/.* set WAYLAY_DIR" errors)" = "1 1" ] ||
+		fail "$bad: said $(cat errors)"
 	recording=$(find spare -name '*.wspool')
 	[ -n "$recording" ] || fail "$bad: no recording in \$TMPDIR either"
 	"$build/spool_dump" "$recording" | grep -q "^attribute spool.fallback .*$bad" || fail "$bad: the recording does not say why it is where it is"

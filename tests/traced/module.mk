@@ -83,3 +83,9 @@ stack/callback.so_SRCS := tests/traced/stack/callback.c
 TEST_PROGRAMS += stack_reload
 stack_reload_SRCS := tests/traced/stack/reload.c
 stack_reload_LDLIBS := -ldl
+
+# hostile.sh
+TEST_PROGRAMS += hostile_job
+hostile_job_SRCS := tests/traced/hostile/job.c
+hostile_job_DEPS := $(O)/tests/fakecuda/libcuda.so.1
+hostile_job_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1

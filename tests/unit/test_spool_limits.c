@@ -361,12 +361,15 @@ static void write_memory_limit(void)
 
 	child_check(f && fscanf(f, "%lu", &pages) == 1);
 	fclose(f);
-	limit.rlim_cur = limit.rlim_max = pages * 4096 + (24u << 20);
+	limit.rlim_cur = limit.rlim_max = pages * 4096 + (401u << 20);
 	s.max_bytes = 1u << 30;
 	if (setrlimit(RLIMIT_AS, &limit) != 0)
 		_exit(77);
 	child_open(&s);
-	child_check(spool_writer->mapped_bytes <= 16u << 20);
+	child_check(spool_writer->mapped_bytes <= 26u << 20);
+	/* Nearly all of it is left to the job. */
+	child_check(mmap(NULL, 367u << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+		    MAP_FAILED);
 	fill(NULL);
 }
 
@@ -381,6 +384,68 @@ static void test_memory_limit(void **state)
 	reader = test_open_only();
 	assert_int_equal(test_count(reader, 0, 0, 0), shared->recorded[0]);
 	assert_int_equal(shared->lost[0], 0);
+	reader->ops->close(reader);
+}
+
+/* --- a limit on descriptors: none of the few is kept --- */
+
+static void write_descriptor_limit(void)
+{
+	struct spool_settings s = test_settings();
+	struct rlimit limit = {17, 17};
+	int before = open("/dev/null", O_RDONLY), after;
+
+	child_check(before >= 0 && close(before) == 0);
+	child_check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	child_open(&s);
+	fill(NULL);
+	after = open("/dev/null", O_RDONLY);
+	child_check(after == before);
+}
+
+static void test_descriptor_limit(void **state)
+{
+	struct trace_reader *reader;
+
+	(void)state;
+	run_child(write_descriptor_limit);
+	reader = test_open_only();
+	assert_int_equal(test_count(reader, 0, 0, 0), 20011);
+	reader->ops->close(reader);
+}
+
+/* --- a thread that is to be cancelled goes on until it says that it may be --- */
+
+static void *cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	fill(arg);
+	shared->lost[1] = 31;
+	pthread_testcancel();
+	shared->lost[1] = 37;
+	return NULL;
+}
+
+static void write_cancelled(void)
+{
+	struct spool_settings s = test_settings();
+	pthread_t thread;
+	void *result;
+
+	child_open(&s);
+	child_check(pthread_create(&thread, NULL, cancelled, NULL) == 0);
+	child_check(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+	child_check(shared->lost[1] == 31);
+}
+
+static void test_cancelled(void **state)
+{
+	struct trace_reader *reader;
+
+	(void)state;
+	run_child(write_cancelled);
+	reader = test_open_only();
+	assert_int_equal(test_count(reader, 0, 0, 0), 20011);
 	reader->ops->close(reader);
 }
 
@@ -600,7 +665,8 @@ int main(void)
 		limit_test(test_flight),       limit_test(test_full_disk),
 		limit_test(test_tiny_disk),    limit_test(test_keep_free),
 		limit_test(test_file_limit),   limit_test(test_file_limit_later),
-		limit_test(test_memory_limit), limit_test(test_fallback),
+		limit_test(test_memory_limit), limit_test(test_descriptor_limit),
+		limit_test(test_cancelled),    limit_test(test_fallback),
 		limit_test(test_nowhere),      limit_test(test_deep),
 		limit_test(test_relative),     limit_test(test_closed),
 		limit_test(test_housekept),

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -49,11 +51,55 @@ bool wl_recorded_once;
 struct wl_settings wl_settings;
 __thread struct wl_depth wl_depth __attribute__((tls_model("initial-exec")));
 
+/* What standard error was at the start: a job that closes it gives its number to something else. */
+static dev_t words_device;
+static ino_t words_inode;
+
 /* Copies of what the environment said: the job may write over its environment later. */
 static char directory_text[PATH_MAX + 4096], run_text[256], chain_text[4096],
 	own_path[PATH_MAX + 4096];
 
 /* --- words ------------------------------------------------------------------------------------ */
+
+static void words_start(void)
+{
+	struct stat st;
+
+	if (fstat(STDERR_FILENO, &st) == 0) {
+		words_device = st.st_dev;
+		words_inode = st.st_ino;
+	}
+}
+
+static bool words_heard(void)
+{
+	struct stat st;
+
+	return words_inode && fstat(STDERR_FILENO, &st) == 0 && st.st_dev == words_device &&
+	       st.st_ino == words_inode;
+}
+
+/* Never kills the job (a reader that has gone, a limit on file size) and never waits (a pipe that is
+ * full): rather nothing is said. */
+static void words_write(const char *line, size_t length)
+{
+	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+	const struct timespec at_once = {0};
+	sigset_t deadly, pending, before;
+
+	if (!words_heard() || poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT))
+		return;
+	sigemptyset(&deadly);
+	sigaddset(&deadly, SIGPIPE);
+	sigaddset(&deadly, SIGXFSZ);
+	pthread_sigmask(SIG_BLOCK, &deadly, &before);
+	sigpending(&pending);
+	if (write(STDERR_FILENO, line, length) < 0 && !sigismember(&pending, SIGPIPE) &&
+	    !sigismember(&pending, SIGXFSZ))
+		while (sigtimedwait(&deadly, NULL, &at_once) > 0)
+			;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 __attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
 {
@@ -66,8 +112,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 	if (length > sizeof(line) - 2)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
-	if (write(STDERR_FILENO, line, length) < 0)
-		(void)0; /* nobody reads our words: the job goes on */
+	words_write(line, length);
 	errno = saved;
 }
 
@@ -118,6 +163,7 @@ static void settings_start(void)
 
 	if (getauxval(AT_SECURE)) /* a setuid program: stay out of its way entirely */
 		return;
+	words_start();
 	if (wl_settings_read(&wl_settings, environ, err, sizeof(err))) {
 		wl_complain("%s; this process is not traced", err);
 		memset(&wl_settings, 0, sizeof(wl_settings));
@@ -256,23 +302,14 @@ static bool recording_open(void)
 		wl_complain("%s; this process is not traced", spool_error());
 		return false;
 	}
+	if (spool_note()[0] && !wl_recorded_once)
+		wl_complain("%s: recording to %s instead; set WAYLAY_DIR to choose another place",
+			    spool_note(), spool_writer_path());
 	return true;
 }
 
-void wl_recording_begin(const char *why)
+static void recording_start(const char *why)
 {
-	uint32_t none = LIFE_NONE;
-	int saved = errno;
-
-	if (wl_recording || !wl_started() ||
-	    !atomic_compare_exchange_strong(&wl_process_page.life, &none, LIFE_BEGINNING))
-		return;
-	madvise(&wl_process_page, sizeof(wl_process_page), MADV_WIPEONFORK);
-	if (!recording_open()) {
-		atomic_store(&wl_process_page.life, LIFE_FAILED);
-		errno = saved;
-		return;
-	}
 	wl_attributes_write(why);
 	wl_stack_start();
 	wl_nvtx_begin();
@@ -281,6 +318,24 @@ void wl_recording_begin(const char *why)
 	wl_recording = true;
 	housekeeping_start();
 	wl_debug("recording to %s (first object: %s)", spool_writer_path(), why);
+}
+
+void wl_recording_begin(const char *why)
+{
+	uint32_t none = LIFE_NONE;
+	int saved = errno, cancel;
+
+	if (wl_recording || !wl_started() ||
+	    !atomic_compare_exchange_strong(&wl_process_page.life, &none, LIFE_BEGINNING))
+		return;
+	/* A thread that is to be cancelled is not cancelled here, where the job does not expect it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	madvise(&wl_process_page, sizeof(wl_process_page), MADV_WIPEONFORK);
+	if (recording_open())
+		recording_start(why);
+	else
+		atomic_store(&wl_process_page.life, LIFE_FAILED);
+	pthread_setcancelstate(cancel, &cancel);
 	errno = saved;
 }
 

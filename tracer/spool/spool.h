@@ -107,6 +107,8 @@ int spool_writer_open(const struct spool_settings *settings);
 void spool_writer_end(void);
 bool spool_writer_active(void);
 const char *spool_error(void);
+/* After an opening that went well: why another directory than the wanted one is used, "" if that one is. */
+const char *spool_note(void);
 /* Path of the open file, "" if none. */
 const char *spool_writer_path(void);
 /* Stops (false) or resumes (true) recording for every thread. */

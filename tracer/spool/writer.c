@@ -23,7 +23,7 @@
 #define MAX_BYTES_DEFAULT (1ull << 30)
 #define MAX_BYTES_LEAST   (1ull << 20)
 #define MAX_BYTES_MOST    (32ull << 30) /* ids are offsets / 8 in 32 bits */
-#define COMMAND_MAX       4096
+#define MEMORY_SHARE      16 /* of what a limit on address space leaves, one in so many */
 
 struct spool_writer *spool_writer;
 _Atomic bool spool_recording = true;
@@ -40,11 +40,16 @@ static uint64_t mapping_bytes;
 static void *table_memory;
 #define TABLE_BYTES (SPOOL_TABLE_ENTRIES * sizeof(_Atomic uint64_t))
 
-static char error_line[512];
+static char error_line[512], note_line[300];
 
 const char *spool_error(void)
 {
 	return error_line;
+}
+
+const char *spool_note(void)
+{
+	return note_line;
 }
 
 bool spool_writer_active(void)
@@ -203,7 +208,23 @@ static void layout(struct spool_writer *w, uint64_t max_bytes, uint32_t table_by
 					sizeof(struct spool_slot));
 }
 
-/* Maps the whole cap, less where the job's limit on address space refuses it. */
+/* What the job's limit on address space leaves to us: a small share of what it does not use yet. */
+static uint64_t memory_share(void)
+{
+	char text[64];
+	size_t n = file_read("/proc/self/statm", text, sizeof(text) - 1);
+	uint64_t used = 0, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	text[n] = '\0';
+	for (const char *at = text; *at >= '0' && *at <= '9'; at++)
+		used = used * 10 + (uint64_t)(*at - '0');
+	return limit.rlim_cur > used * page ? (limit.rlim_cur - used * page) / MEMORY_SHARE : 0;
+}
+
+/* Maps the whole cap, less where the job's limits are nearer. */
 static int map(struct spool_writer *w, int fd, uint64_t max_bytes, char *err, size_t err_size)
 {
 	uint32_t table_bytes = (uint32_t)wl_event_table_text(NULL, 0);
@@ -215,19 +236,22 @@ static int map(struct spool_writer *w, int fd, uint64_t max_bytes, char *err, si
 	/* Nothing beyond the limit on file size would ever be written. */
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < max_bytes)
 		max_bytes = limit.rlim_cur & ~0xffffull;
+	if (memory_share() < max_bytes)
+		max_bytes = memory_share() & ~0xffffull;
 	for (;; max_bytes /= 2) {
 		if (max_bytes < MAX_BYTES_LEAST) {
 			snprintf(
 				err, err_size,
 				"cannot map a recording of 1 MiB: the job's limits on memory or file "
-				"size (ulimit -v, ulimit -f) leave no room");
+				"size (ulimit -v, ulimit -l, ulimit -f) leave no room; raise them to trace it");
 			return -ENOMEM;
 		}
 		layout(w, max_bytes, table_bytes, &table_offset, &directory_offset, &data_offset);
 		at = mmap(NULL, w->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (at != MAP_FAILED)
 			break;
-		if (errno != ENOMEM) {
+		/* EAGAIN: the job locks all its memory (mlockall), and may lock no more */
+		if (errno != ENOMEM && errno != EAGAIN) {
 			rc = -errno;
 			snprintf(err, err_size,
 				 "cannot map %.200s: %s: set WAYLAY_DIR to a directory on a local "
@@ -236,11 +260,15 @@ static int map(struct spool_writer *w, int fd, uint64_t max_bytes, char *err, si
 			return rc;
 		}
 	}
+	/* Not of what a job locks that locks all its memory. */
+	munlock(at, w->mapped_bytes);
 	rc = spool_file_room(fd, data_offset + w->chunk_bytes * 4ull, spool_keep_free_percent)
 		     ? spool_file_allocate(fd, 0, data_offset + w->chunk_bytes * 4ull)
 		     : -ENOSPC;
 	if (rc) {
-		snprintf(err, err_size, "cannot reserve space for a recording in %s: %s",
+		snprintf(err, err_size,
+			 "cannot reserve space for a recording in %.200s: %s: make room, or set "
+			 "WAYLAY_DIR to a directory with room",
 			 spool_path, strerror(-rc));
 		munmap(at, w->mapped_bytes);
 		return rc;
@@ -310,8 +338,6 @@ static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
 	rc = spool_file_create(&configured, host, &file, err, err_size);
 	if (rc)
 		return rc;
-	file.fd = spool_file_move(file.fd);
-	atomic_store(&w->fd, file.fd);
 	memcpy(spool_path, file.path, sizeof(spool_path));
 	spool_keep_free_percent = configured.keep_free_percent;
 	rc = map(w, file.fd, configured.max_bytes, err, err_size);
@@ -321,6 +347,7 @@ static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
 		w->device = st.st_dev;
 		w->inode = st.st_ino;
 	}
+	atomic_store(&w->fd, spool_file_keep(file.fd));
 	mapping_replace();
 	mapping = w->header;
 	mapping_bytes = w->mapped_bytes;
@@ -335,6 +362,7 @@ static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
 	atomic_store_explicit(&w->state, SPOOL_OPEN, memory_order_release);
 	spool_attributes_again();
 	attributes_write(&file);
+	memcpy(note_line, file.note, sizeof(note_line));
 	return 0;
 
 no_map:
@@ -388,11 +416,12 @@ static int configure(const struct spool_settings *settings)
 static int writer_open(struct spool_writer *w, const struct spool_settings *settings)
 {
 	uint32_t unopened = SPOOL_UNOPENED;
-	int saved = errno, rc = 0;
+	int saved = errno, rc = 0, cancel;
 	uint64_t early;
 
 	if (!atomic_compare_exchange_strong(&w->state, &unopened, SPOOL_OPENING))
 		return -EALREADY;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (settings && !atomic_load_explicit(&configured_set, memory_order_acquire))
 		rc = configure(settings);
 	if (!rc)
@@ -405,6 +434,7 @@ static int writer_open(struct spool_writer *w, const struct spool_settings *sett
 	early = atomic_exchange(&w->early_drops, 0);
 	if (!rc && early)
 		spool_drop(w, NULL, TRACE_DROP_THREAD, early);
+	pthread_setcancelstate(cancel, &cancel);
 	errno = saved;
 	return rc;
 }

@@ -43,7 +43,8 @@ struct spool_writer {
 	dev_t device;
 	ino_t inode;
 	_Atomic uint64_t retry_ns; /* no growing before: the last attempt found the disk full */
-	_Atomic uint32_t filling;  /* on file systems without fallocate: one thread writes zeros */
+	_Atomic uint32_t unreachable_said;
+	_Atomic uint32_t filling; /* on file systems without fallocate: one thread writes zeros */
 
 	/* --- chunks (writer_chunk.c) --- */
 	_Atomic uint64_t hand;    /* flight recorder: chunk to be looked at next */
@@ -115,8 +116,9 @@ struct spool_file {
  * one line in err. */
 int spool_file_create(const struct spool_settings *settings, const char *host,
 		      struct spool_file *file, char *err, size_t err_size);
-/* Moves the descriptor out of the way of the job's own. */
-int spool_file_move(int fd);
+/* Moves the descriptor out of the way of the job's own. Where the job's limit on descriptors leaves no
+ * place there it is closed (-1), and opened whenever the file has to grow. */
+int spool_file_keep(int fd);
 /* Makes the file at least `bytes` long, every block of it reserved. */
 bool spool_file_reserve(struct spool_writer *w, uint64_t bytes, uint64_t ahead,
 			enum trace_drop *why);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,12 +128,10 @@ int spool_file_create(const struct spool_settings *settings, const char *host,
 	return 0;
 }
 
-int spool_file_move(int fd)
+int spool_file_keep(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, DESCRIPTOR_LEAST);
 
-	if (high < 0)
-		return fd;
 	close(fd);
 	return high;
 }
@@ -147,10 +146,10 @@ static bool descriptor_ours(const struct spool_writer *w, int fd)
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == w->device && st.st_ino == w->inode;
 }
 
-static int descriptor(struct spool_writer *w)
+/* The file's, to be given back; -1 if it cannot be opened again. */
+static int descriptor_take(struct spool_writer *w)
 {
-	int fd = atomic_load(&w->fd);
-	int fresh;
+	int fd = atomic_load(&w->fd), fresh, high;
 
 	if (descriptor_ours(w, fd))
 		return fd;
@@ -161,13 +160,22 @@ static int descriptor(struct spool_writer *w)
 		close(fresh);
 		return -1;
 	}
-	fresh = spool_file_move(fresh);
+	high = fcntl(fresh, F_DUPFD_CLOEXEC, DESCRIPTOR_LEAST);
+	if (high < 0)
+		return fresh; /* for this once */
+	close(fresh);
 	/* Another thread may have opened it as well. */
-	if (!atomic_compare_exchange_strong(&w->fd, &fd, fresh)) {
-		close(fresh);
+	if (!atomic_compare_exchange_strong(&w->fd, &fd, high)) {
+		close(high);
 		return fd;
 	}
-	return fresh;
+	return high;
+}
+
+static void descriptor_give(int fd)
+{
+	if (fd >= 0 && fd < DESCRIPTOR_LEAST)
+		close(fd);
 }
 
 bool spool_file_room(int fd, uint64_t bytes, unsigned keep_free_percent)
@@ -232,17 +240,14 @@ static void reserved_raise(struct spool_writer *w, uint64_t bytes)
 		;
 }
 
-static bool grow(struct spool_writer *w, uint64_t have, uint64_t want)
+static bool grow_by(struct spool_writer *w, int fd, uint64_t have, uint64_t want)
 {
-	int fd = descriptor(w), rc;
+	int rc = -1;
 
-	if (fd < 0 || !spool_file_room(fd, want - have, spool_keep_free_percent))
+	if (!spool_file_room(fd, want - have, spool_keep_free_percent) || !size_allowed(want))
 		return false;
 	/* fallocate may be done by any number of threads at once. Zeros must be written by one, before
 	 * anybody uses what lies there; others find no room in the meantime. */
-	if (!size_allowed(want))
-		return false;
-	rc = -1;
 	for (int attempt = 0; rc != 0 && attempt < ATTEMPTS; attempt++) {
 		rc = fallocate(fd, 0, (off_t)have, (off_t)(want - have));
 		if (rc != 0 && errno != EINTR)
@@ -263,6 +268,36 @@ static bool grow(struct spool_writer *w, uint64_t have, uint64_t want)
 	if (rc == 0)
 		reserved_raise(w, want);
 	return rc == 0;
+}
+
+/* Once a recording: why what follows is missing. */
+static void say_unreachable(struct spool_writer *w, int error)
+{
+	uint32_t unsaid = 0;
+	char text[160];
+
+	if (!atomic_compare_exchange_strong(&w->unreachable_said, &unsaid, 1))
+		return;
+	snprintf(text, sizeof(text),
+		 "the job closed the recording, which could not be opened again (%s)",
+		 strerror(error));
+	spool_attribute("spool.unreachable", text);
+}
+
+static bool grow(struct spool_writer *w, uint64_t have, uint64_t want)
+{
+	int fd, cancel;
+	bool grown;
+
+	/* A thread that is to be cancelled is not cancelled here, where the job does not expect it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	fd = descriptor_take(w);
+	if (fd < 0)
+		say_unreachable(w, errno);
+	grown = fd >= 0 && grow_by(w, fd, have, want);
+	descriptor_give(fd);
+	pthread_setcancelstate(cancel, &cancel);
+	return grown;
 }
 
 bool spool_file_reserve(struct spool_writer *w, uint64_t bytes, uint64_t ahead,

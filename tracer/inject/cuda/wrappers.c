@@ -36,7 +36,7 @@
                                                                                                    \
 		if (!real)                                                                         \
 			return CUDA_ERROR_STUB_LIBRARY;                                            \
-		if (CU_PASS_##kind)                                                                \
+		if (CU_PASS_##kind || (!CU_ALWAYS_##kind && !wl_recording))                        \
 			return real args;                                                          \
 		struct cu_##kind call = {CU_OPEN before};                                          \
 		call.f.at = WL_FRAME;                                                              \
