@@ -11,12 +11,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,6 +104,12 @@ static inline struct spool_settings test_settings(void)
 		}                                                                                  \
 	} while (0)
 
+/* A child does not outlive a test that failed. */
+static inline void child_begin(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 static inline void child_open(const struct spool_settings *settings)
 {
 	child_check(spool_writer_open(settings) == 0);
@@ -119,6 +127,7 @@ static inline int test_child(void (*body)(void))
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		child_begin();
 		body();
 		_exit(0);
 	}

@@ -6,6 +6,8 @@
 #include "tracer/spool/writer.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
 
 /* Reads everything there is to read. The sanitizers judge; here only that it ends. Returns the records
  * read, -1 when the file was refused. */
@@ -366,6 +368,24 @@ static void test_other_table(void **state)
 
 static _Atomic uint64_t *progress; /* events that each thread has recorded, and a word to stop */
 
+/* With `stepping`, the reader is held up before every so manieth read, while the threads fill chunks. */
+#define STEP_READS  7
+#define STEP_EVENTS 20180
+static bool stepping;
+static unsigned reads;
+
+ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
+{
+	if (stepping && ++reads % STEP_READS == 0) {
+		uint64_t pace = atomic_fetch_add(&progress[5], STEP_EVENTS) + STEP_EVENTS;
+
+		for (int i = 0; i < 3; i++)
+			while (atomic_load(&progress[i]) <= pace)
+				sched_yield();
+	}
+	return (ssize_t)syscall(SYS_pread64, fd, to, bytes, offset);
+}
+
 static void *live_thread(void *arg)
 {
 	uintptr_t who = (uintptr_t)arg;
@@ -398,7 +418,7 @@ static void write_live(struct spool_settings *s)
 }
 
 /* While three threads write: what was recorded before the opening is there, in order and whole. */
-static void live_check(bool flight)
+static void live_check(bool flight, int rounds, bool step)
 {
 	struct spool_settings s = test_settings();
 	char paths[1][TEST_PATH];
@@ -410,6 +430,7 @@ static void live_check(bool flight)
 	progress = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid = fork();
 	if (pid == 0) {
+		child_begin();
 		write_live(&s);
 		_exit(0);
 	}
@@ -417,7 +438,7 @@ static void live_check(bool flight)
 	       !atomic_load(&progress[2]))
 		assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
 	assert_int_equal(test_spools(test_dir, paths, 1), 1);
-	for (int round = 0; round < 17; round++) {
+	for (int round = 0; round < rounds; round++) {
 		uint64_t before[3], next[3] = {0}, who = 0, n = 0;
 		struct trace_reader *reader;
 		struct trace_cursor *c;
@@ -425,9 +446,19 @@ static void live_check(bool flight)
 		int error;
 
 		atomic_fetch_add(&progress[5], TEST_SANITIZED ? 10007 : 100003);
+		/* until they are in full flight again */
+		for (int i = 0; i < 3; i++) {
+			uint64_t was = atomic_load(&progress[i]);
+
+			while (atomic_load(&progress[i]) < was + 1009 &&
+			       atomic_load(&progress[i]) < atomic_load(&progress[5]))
+				assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+		}
 		for (int i = 0; i < 3; i++)
 			before[i] = atomic_load(&progress[i]);
+		stepping = step;
 		reader = test_open(paths[0]);
+		stepping = false;
 		c = reader->ops->cursor_open(reader, -1, &error);
 		while (reader->ops->cursor_next(c, &e) == 1) {
 			assert_true(test_event(&e, &who, &n) && who < 3);
@@ -452,13 +483,20 @@ static void live_check(bool flight)
 static void test_live(void **state)
 {
 	(void)state;
-	live_check(false);
+	live_check(false, 5, false);
+}
+
+/* Wherever the reader is held up, it sees no gap. */
+static void test_live_step(void **state)
+{
+	(void)state;
+	live_check(false, TEST_SANITIZED ? 1 : 3, true);
 }
 
 static void test_live_flight(void **state)
 {
 	(void)state;
-	live_check(true);
+	live_check(true, 11, false);
 }
 
 #define small_test(name) cmocka_unit_test_setup_teardown(name, small_make, small_remove)
@@ -466,10 +504,9 @@ static void test_live_flight(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		small_test(test_cut),         small_test(test_flipped),
-		small_test(test_extremes),    small_test(test_refused),
-		small_test(test_other_table), spool_test(test_live),
-		spool_test(test_live_flight),
+		small_test(test_cut),       small_test(test_flipped),     small_test(test_extremes),
+		small_test(test_refused),   small_test(test_other_table), spool_test(test_live),
+		spool_test(test_live_step), spool_test(test_live_flight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

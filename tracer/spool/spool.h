@@ -120,9 +120,9 @@ void spool_writer_record(bool on);
 bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
 		       const void *args, size_t args_bytes);
 
-/* Writes a record into room that is there. The caller has set self->writing, and clears it. */
 #define SPOOL_PREFETCH 512 /* bytes ahead: some ten records */
 
+/* Writes a record into room that is there. The caller has set self->writing, and clears it. */
 static inline void spool_put(struct spool_thread *self, size_t bytes, uint16_t event,
 			     uint64_t begin, uint64_t end, uint32_t flags, const void *args,
 			     size_t args_bytes)
