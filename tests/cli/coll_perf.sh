@@ -113,7 +113,13 @@ until grep -q '^# iters' out; do # measuring has begun
 	[ $tries -lt 300 ] || die "the ranks did not start"
 	sleep 0.1
 done
-victim=$(tr ' ' '\n' <"/proc/$parent/task/$parent/children" | grep . | tail -n 1)
+victim=
+while [ -z "$victim" ]; do # the kernel's list can be short while it changes
+	tries=$((tries + 1))
+	[ $tries -lt 600 ] || die "no rank is to be found"
+	victim=$(tr ' ' '\n' <"/proc/$parent/task/$parent/children" | grep . | tail -n 1)
+	[ -n "$victim" ] || sleep 0.1
+done
 start=$(date +%s)
 kill -KILL "$victim"
 status=0
