@@ -219,7 +219,7 @@ static void info_fill(struct reading *r)
 	info->start_ns = r->clocks[0].monotonic_ns;
 	info->end_ns = info->ended ? h->end_monotonic_ns : info->start_ns;
 	for (int i = 0; i < TRACE_DROP_MAX; i++)
-		info->drops[i] = atomic_load(&h->drops[i]);
+		info->drops[i] += atomic_load(&h->drops[i]);
 	for (uint32_t t = 0; t < r->thread_count; t++) {
 		for (int i = 0; i < TRACE_DROP_MAX; i++)
 			info->drops[i] += r->threads[t].drops[i];

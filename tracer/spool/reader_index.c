@@ -266,6 +266,9 @@ static int slot_take(struct reading *r, uint64_t offset, struct spool_slot *slot
 	uint32_t event;
 	struct trace_inflight *in;
 
+	/* Counted for a thread after its end. */
+	for (int d = 0; d < TRACE_DROP_MAX && !atomic_load(&slot->thread); d++)
+		r->base.info.drops[d] += atomic_load(&slot->drops[d]);
 	if (t < 0 || r->thread_ended[t])
 		return 0;
 	if (!r->threads[t].tid)
@@ -310,8 +313,7 @@ static int slots_each(struct reading *r,
 			break;
 		}
 		for (uint32_t s = 0; !rc && s < per_chunk; s++)
-			if (atomic_load(&slots[s].thread))
-				rc = take(r, offset + s * sizeof(*slots), &slots[s]);
+			rc = take(r, offset + s * sizeof(*slots), &slots[s]);
 	}
 	free(slots);
 	return rc;
@@ -322,7 +324,7 @@ static int slot_thread(struct reading *r, uint64_t offset, struct spool_slot *sl
 	uint32_t serial = atomic_load(&slot->thread);
 
 	(void)offset;
-	if (reading_thread(r, serial) >= 0 || reading_thread_add(r, serial, slot->tid))
+	if (!serial || reading_thread(r, serial) >= 0 || reading_thread_add(r, serial, slot->tid))
 		return 0;
 	return -ENOMEM;
 }

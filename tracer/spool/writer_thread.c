@@ -165,8 +165,16 @@ static struct spool_slot *slot_of(struct spool_writer *w, uint32_t index, enum t
 	return (struct spool_slot *)(chunk + 1) + index % w->slots_per_chunk;
 }
 
-static void slot_set_up(struct spool_slot *slot, uint32_t serial, int64_t tid)
+static void slot_set_up(struct spool_writer *w, struct spool_slot *slot, uint32_t serial,
+			int64_t tid)
 {
+	/* Counted here for the last owner after its end: chunks of its that were just being taken over. */
+	for (int i = 0; i < SPOOL_DROPS; i++) {
+		uint64_t late = atomic_exchange(&slot->drops[i], 0);
+
+		if (late)
+			atomic_fetch_add(&w->header->drops[i], late);
+	}
 	atomic_store(&slot->call, 0);
 	atomic_store(&slot->clock, (uint32_t)__atomic_load_n(&spool_clock_used, __ATOMIC_RELAXED));
 	slot->tid = tid;
@@ -228,7 +236,7 @@ static struct spool_thread *thread_begin(struct spool_writer *w)
 		return spool_thread_claim(w);
 	}
 	atomic_store(&t->tid, tid);
-	slot_set_up(t->slot, t->serial, tid);
+	slot_set_up(w, t->slot, t->serial, tid);
 	if (key_usable)
 		pthread_setspecific(key, t);
 	prctl(PR_GET_NAME, name, 0, 0, 0);
@@ -312,8 +320,9 @@ static void thread_end(struct spool_writer *w, struct spool_thread *owner)
 		for (int i = 0; i < SPOOL_DROPS; i++)
 			atomic_fetch_add(&w->header->drops[i], entry.drops[i]);
 	atomic_store(&slot->call, 0);
+	/* Not set to 0: another thread may be counting what it wrote over. */
 	for (int i = 0; i < SPOOL_DROPS; i++)
-		atomic_store(&slot->drops[i], 0);
+		atomic_fetch_sub(&slot->drops[i], entry.drops[i]);
 	atomic_store_explicit(&slot->thread, 0, memory_order_release);
 	for (t = owner; t; t = next) {
 		next = atomic_load(&t->more);
