@@ -7,8 +7,10 @@
 
 #include <dlfcn.h>
 #include <gnu/lib-names.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,13 +18,24 @@
 
 #include <cmocka.h>
 
+struct wanted {
+	const char *prefix;
+	const struct link_map *map;
+};
+
+static bool is_wanted(const struct link_map *map, void *arg)
+{
+	struct wanted *wanted = arg;
+
+	wanted->map = map;
+	return wl_text_starts(wl_map_file(map), wanted->prefix);
+}
+
 static const struct link_map *object(const char *prefix)
 {
-	const struct link_map *map = wl_maps();
+	struct wanted wanted = {.prefix = prefix};
 
-	while (map && !wl_text_starts(wl_map_file(map), prefix))
-		map = map->l_next;
-	return map;
+	return wl_maps_visit(is_wanted, &wanted) ? wanted.map : NULL;
 }
 
 static void symbols_agree_with_dlsym(void **state)
@@ -63,18 +76,71 @@ static void versions_agree_with_dlvsym(void **state)
 				 dlvsym(handle, wanted[i].name, wanted[i].version));
 }
 
+static bool ask(const struct link_map *map, void *count)
+{
+	uint8_t id[20];
+
+	assert_null(wl_map_symbol(map, "nothing_of_the_kind", NULL));
+	assert_true(wl_map_build_id(map, id) <= 20);
+	++*(unsigned *)count;
+	return false;
+}
+
 static void every_object_can_be_asked(void **state)
 {
 	unsigned count = 0;
 
 	(void)state;
-	for (const struct link_map *map = wl_maps(); map; map = map->l_next, count++) {
-		uint8_t id[20];
-
-		assert_null(wl_map_symbol(map, "nothing_of_the_kind", NULL));
-		assert_true(wl_map_build_id(map, id) <= 20);
-	}
+	assert_false(wl_maps_visit(ask, &count));
 	assert_true(count >= 3);
+}
+
+/* --- others load and unload meanwhile ------------------------------------------------------------ */
+
+static const char *const come_and_go[] = {"libanl.so.1", "libBrokenLocale.so.1"};
+static _Atomic bool looked_enough;
+static _Atomic unsigned loads;
+
+static void *load_and_unload(void *unused)
+{
+	while (!atomic_load(&looked_enough)) {
+		void *handles[2];
+
+		for (unsigned i = 0; i < 2; i++)
+			handles[i] = dlopen(come_and_go[i], RTLD_NOW | RTLD_LOCAL);
+		for (unsigned i = 0; i < 2; i++)
+			if (handles[i] && dlclose(handles[i]) == 0)
+				atomic_fetch_add(&loads, 1);
+	}
+	return unused;
+}
+
+static void objects_stay_while_they_are_looked_at(void **state)
+{
+	void *first = dlopen(come_and_go[0], RTLD_NOW | RTLD_LOCAL);
+	unsigned seen = 0, looked = 0;
+	pthread_t thread;
+
+	(void)state;
+	if (!first) {
+		print_message("no %s here\n", come_and_go[0]);
+		skip();
+	}
+	assert_int_equal(dlclose(first), 0);
+	assert_int_equal(pthread_create(&thread, NULL, load_and_unload, NULL), 0);
+	/* Until the two have met often: looks that found one, at least as many loads. */
+	while (seen < 211 || atomic_load(&loads) < 4999) {
+		unsigned count = 0;
+
+		seen += object("libanl") || object("libBrokenLocale");
+		wl_maps_visit(ask, &count);
+		assert_true(count >= 3);
+		looked++;
+	}
+	atomic_store(&looked_enough, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	print_message("%u looks, %u saw one of them, %u loads\n", looked, seen,
+		      atomic_load(&loads));
 }
 
 static void places(void **state)
@@ -128,6 +194,7 @@ int main(void)
 		cmocka_unit_test(symbols_agree_with_dlsym),
 		cmocka_unit_test(versions_agree_with_dlvsym),
 		cmocka_unit_test(every_object_can_be_asked),
+		cmocka_unit_test(objects_stay_while_they_are_looked_at),
 		cmocka_unit_test(places),
 		cmocka_unit_test(memory_that_is_not_there),
 	};

@@ -43,18 +43,9 @@ WL_BARE bool wl_text_starts(const char *text, const char *prefix)
 	return true;
 }
 
-WL_BARE const struct link_map *wl_maps(void)
+WL_BARE const struct link_map *wl_map_program(void)
 {
 	return _r_debug.r_map;
-}
-
-WL_BARE const struct link_map *wl_map_self(void)
-{
-	const struct link_map *map = wl_maps();
-
-	while (map && map->l_ld != _DYNAMIC)
-		map = map->l_next;
-	return map;
 }
 
 WL_BARE const char *wl_map_file(const struct link_map *map)
@@ -215,6 +206,89 @@ WL_BARE void *wl_map_symbol(const struct link_map *map, const char *name, const 
 	return best.match ? (void *)(t.bias + t.symbols[best.index].st_value) : NULL;
 }
 
+/* --- the list ---------------------------------------------------------------------------------- */
+
+/* In libc or the loader. Both were there at the start; such objects stand first in the list and are never
+ * unloaded, so that the way to them is safe while other threads load and unload. */
+WL_BARE static void *libc_symbol(const char *name)
+{
+	unsigned seen = 0;
+
+	for (const struct link_map *map = wl_map_program(); map && seen < 2; map = map->l_next) {
+		const char *file = wl_map_file(map);
+		void *found;
+
+		if (!wl_text_starts(file, "libc.so") && !wl_text_starts(file, "libc-2") &&
+		    !wl_text_starts(file, "ld-"))
+			continue;
+		found = wl_map_symbol(map, name, NULL);
+		if (found)
+			return found;
+		seen++;
+	}
+	return NULL;
+}
+
+struct visit {
+	bool (*one)(const struct link_map *map, void *arg);
+	void *arg;
+	bool ended;
+};
+
+WL_BARE static int visit_all(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct visit *visit = data;
+
+	(void)info;
+	(void)size;
+	for (const struct link_map *map = wl_map_program(); map && !visit->ended; map = map->l_next)
+		visit->ended = visit->one(map, visit->arg);
+	return 1;
+}
+
+typedef int (*iterate_fn)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+
+/* dl_iterate_phdr holds the lock that the loader takes to change the list; a thread may take it again
+ * that has it. By libc's own function: sanitizers interpose it. */
+WL_BARE bool wl_maps_visit(bool (*one)(const struct link_map *map, void *arg), void *arg)
+{
+	static _Atomic(uintptr_t) known;
+	/* Relaxed: every thread that looks finds the same. */
+	uintptr_t iterate = atomic_load_explicit(&known, memory_order_relaxed);
+	struct visit visit;
+
+	visit.one = one;
+	visit.arg = arg;
+	visit.ended = false;
+	if (!iterate) {
+		iterate = (uintptr_t)libc_symbol("dl_iterate_phdr");
+		atomic_store_explicit(&known, iterate, memory_order_relaxed);
+	}
+	if (iterate)
+		((iterate_fn)iterate)(visit_all, &visit);
+	else
+		visit_all(NULL, 0, &visit);
+	return visit.ended;
+}
+
+WL_BARE static bool is_self(const struct link_map *map, void *self)
+{
+	if (map->l_ld != _DYNAMIC)
+		return false;
+	*(const struct link_map **)self = map;
+	return true;
+}
+
+WL_BARE const struct link_map *wl_map_self(void)
+{
+	static _Atomic(const struct link_map *) known; /* this library stays (nodelete) */
+	const struct link_map *self = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!self && wl_maps_visit(is_self, &self))
+		atomic_store_explicit(&known, self, memory_order_relaxed);
+	return self;
+}
+
 /* --- addresses and program headers ------------------------------------------------------------ */
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -227,10 +301,7 @@ WL_BARE static find_object_fn find_object(void)
 	uintptr_t fn = atomic_load_explicit(&known, memory_order_relaxed);
 
 	if (!fn) {
-		for (const struct link_map *map = wl_maps(); map && !fn; map = map->l_next)
-			if (wl_text_starts(wl_map_file(map), "libc.so") ||
-			    wl_text_starts(wl_map_file(map), "ld-linux"))
-				fn = (uintptr_t)wl_map_symbol(map, "_dl_find_object", NULL);
+		fn = (uintptr_t)libc_symbol("_dl_find_object");
 		if (!fn)
 			fn = 1;
 		/* Relaxed: every thread that looks finds the same. */
@@ -241,7 +312,7 @@ WL_BARE static find_object_fn find_object(void)
 #endif
 
 /* The span of addresses that an object's loadable segments cover. */
-static bool map_span(const struct link_map *map, uintptr_t *start, uintptr_t *end)
+WL_BARE static bool map_span(const struct link_map *map, uintptr_t *start, uintptr_t *end)
 {
 	unsigned count;
 	const Elf64_Phdr *phdrs = wl_map_phdrs(map, &count);
@@ -259,6 +330,20 @@ static bool map_span(const struct link_map *map, uintptr_t *start, uintptr_t *en
 			*end = to;
 	}
 	return *start < *end;
+}
+
+struct place_of {
+	uintptr_t address;
+	struct wl_place place;
+};
+
+WL_BARE static bool is_place(const struct link_map *map, void *arg)
+{
+	struct place_of *of = arg;
+
+	of->place.map = map;
+	return map_span(map, &of->place.start, &of->place.end) && of->address >= of->place.start &&
+	       of->address < of->place.end;
 }
 
 bool wl_place_lock_free(void)
@@ -286,13 +371,12 @@ bool wl_place_find(const void *address, struct wl_place *place)
 		return true;
 	}
 #endif
-	for (const struct link_map *map = wl_maps(); map; map = map->l_next)
-		if (map_span(map, &place->start, &place->end) &&
-		    (uintptr_t)address >= place->start && (uintptr_t)address < place->end) {
-			place->map = map;
-			return true;
-		}
-	return false;
+	struct place_of of = {.address = (uintptr_t)address};
+
+	if (!wl_maps_visit(is_place, &of))
+		return false;
+	*place = of.place;
+	return true;
 }
 
 const void *wl_place_eh_frame(const void *address)
@@ -309,14 +393,14 @@ const void *wl_place_eh_frame(const void *address)
 	return NULL;
 }
 
-const Elf64_Phdr *wl_map_phdrs(const struct link_map *map, unsigned *count)
+WL_BARE const Elf64_Phdr *wl_map_phdrs(const struct link_map *map, unsigned *count)
 {
 	/* The first segment of a shared object begins with its ELF header; the kernel tells where
 	 * those of the program are. */
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
 
 	*count = 0;
-	if (map == wl_maps()) {
+	if (map == wl_map_program()) {
 		*count = (unsigned)getauxval(AT_PHNUM);
 		return (const Elf64_Phdr *)getauxval(AT_PHDR);
 	}
@@ -329,7 +413,7 @@ const Elf64_Phdr *wl_map_phdrs(const struct link_map *map, unsigned *count)
 	return (const Elf64_Phdr *)((const char *)header + header->e_phoff);
 }
 
-unsigned wl_map_build_id(const struct link_map *map, uint8_t id[20])
+WL_BARE unsigned wl_map_build_id(const struct link_map *map, uint8_t id[20])
 {
 	unsigned count;
 	const Elf64_Phdr *phdrs = wl_map_phdrs(map, &count);

@@ -20,8 +20,14 @@ struct wl_place {
 	uintptr_t start, end; /* of the whole mapping; 0 where only the map is known */
 };
 
-/* First entry of the list of loaded objects. */
-const struct link_map *wl_maps(void);
+/*
+ * Calls `one` for each loaded object, in the order in which the loader has them, until it returns true;
+ * says whether it did. No object goes away meanwhile, so nothing that is seen may be kept that belongs
+ * to an object which others may unload. `one` must not load, unload or look up by dlsym.
+ */
+bool wl_maps_visit(bool (*one)(const struct link_map *map, void *arg), void *arg);
+/* The program's own entry, the first of the list. */
+const struct link_map *wl_map_program(void);
 /* The entry of this library. */
 const struct link_map *wl_map_self(void);
 /* File name without its folder: "" for the program. */

@@ -35,32 +35,64 @@ WL_BARE static void *nothing_found(void)
 	return NULL;
 }
 
+/* A search for a symbol among the loaded objects. */
+struct search {
+	const char *prefix; /* of the file's name; NULL any */
+	const char *name, *version;
+	const struct link_map *after; /* looks behind this one only, NULL everywhere */
+	const struct link_map *but;   /* not in this one */
+	void *found;
+};
+
+WL_BARE static bool search_one(const struct link_map *map, void *arg)
+{
+	struct search *s = arg;
+
+	if (s->after) {
+		if (map == s->after)
+			s->after = NULL;
+		return false;
+	}
+	if (map == s->but || (s->prefix && !wl_text_starts(wl_map_file(map), s->prefix)))
+		return false;
+	s->found = wl_map_symbol(map, s->name, s->version);
+	return s->found != NULL;
+}
+
+WL_BARE static void *search_for(const char *prefix, const char *name, const char *version,
+				const struct link_map *after, const struct link_map *but)
+{
+	struct search s;
+
+	/* Member by member: an initializer may become a call of memset, which is interceptable. */
+	s.prefix = prefix;
+	s.name = name;
+	s.version = version;
+	s.after = after;
+	s.but = but;
+	s.found = NULL;
+	return wl_maps_visit(search_one, &s) ? s.found : NULL;
+}
+
 WL_BARE static void *glibc_symbol(const char *name)
 {
 	static const char *const files[] = {"libc.so", "libdl.so", "libc-2", "libdl-2"};
 
-	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		for (const struct link_map *map = wl_maps(); map; map = map->l_next) {
-			void *found = wl_text_starts(wl_map_file(map), files[i])
-					      ? wl_map_symbol(map, name, NULL)
-					      : NULL;
-			if (found)
-				return found;
-		}
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		void *found = search_for(files[i], name, NULL, NULL, NULL);
+
+		if (found)
+			return found;
+	}
 	return (void *)nothing_found;
 }
 
 WL_BARE static void *next_symbol(const char *name, void *otherwise)
 {
 	const struct link_map *self = wl_map_self();
+	void *found = self ? search_for(NULL, name, NULL, self, NULL) : NULL;
 
-	for (const struct link_map *map = self ? self->l_next : NULL; map; map = map->l_next) {
-		void *found = wl_map_symbol(map, name, NULL);
-
-		if (found)
-			return found;
-	}
-	return otherwise;
+	return found ? found : otherwise;
 }
 
 /* Also called from dlsym.S when somebody asks before our constructor has run. */
@@ -155,7 +187,7 @@ WL_BARE uintptr_t wl_symbol_route(void *handle, const char *name, const void *ca
 	    !wl_map_symbol(wl_map_self(), name, NULL) || global_without_ours(name) ||
 	    !wl_place_find(caller, &place))
 		return WL_ROUTE_REAL;
-	if (place.map != wl_maps() && handle == RTLD_DEFAULT)
+	if (place.map != wl_map_program() && handle == RTLD_DEFAULT)
 		own = handle_of(place.map->l_name);
 	return (uintptr_t)(own ? own : handle_without_ours());
 }
@@ -203,19 +235,7 @@ void *wl_real_dlvsym(void *handle, const char *name, const char *version)
 
 WL_BARE void *wl_symbol_find(const char *soname_prefix, const char *name, const char *version)
 {
-	const struct link_map *self = wl_map_self();
-
-	for (const struct link_map *map = wl_maps(); map; map = map->l_next) {
-		void *found;
-
-		if (map == self ||
-		    (soname_prefix && !wl_text_starts(wl_map_file(map), soname_prefix)))
-			continue;
-		found = wl_map_symbol(map, name, version);
-		if (found)
-			return found;
-	}
-	return NULL;
+	return search_for(soname_prefix, name, version, NULL, wl_map_self());
 }
 
 bool wl_address_in(const void *address, const char *soname_prefix)

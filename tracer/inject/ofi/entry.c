@@ -6,6 +6,8 @@
  */
 #include "tracer/inject/ofi/ofi.h"
 
+#include "tracer/inject/elf.h"
+
 #include <dlfcn.h>
 #include <link.h>
 
@@ -17,23 +19,17 @@ typedef int (*fabric2_fn)(struct fi_info *info, struct fid_fabric **fabric, uint
 
 /* --- finding the real one --------------------------------------------------------------------- */
 
-static const char *base_name(const char *path)
+static bool count_libfabric(const struct link_map *map, void *count)
 {
-	const char *base = path;
-
-	for (const char *p = path; *p; p++)
-		if (*p == '/')
-			base = p + 1;
-	return base;
+	*(unsigned *)count += wl_text_starts(wl_map_file(map), "libfabric.so");
+	return false;
 }
 
 static unsigned libfabrics_loaded(void)
 {
 	unsigned count = 0;
 
-	for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next)
-		if (strncmp(base_name(map->l_name), "libfabric.so", 12) == 0)
-			count++;
+	wl_maps_visit(count_libfabric, &count);
 	return count;
 }
 
