@@ -4,7 +4,8 @@
  *
  *     bench_cuda [BUILD_DIR]
  *
- * Bare and hooked calls alternate in rounds within one process; the median round is shown. Between
+ * Once without stacks and once with the default ones (on waits, stages and registrations), each in a
+ * process of its own. Bare and hooked calls alternate in rounds; the median round is shown. Between
  * rounds there is a pause, in which the housekeeping thread makes the next pages of the recording
  * ready, as it does in a job that makes less than a million calls a second. The driver
  * is opened first and gives the bare pointers; libwaylay.so is opened after it and gives the hooked
@@ -16,9 +17,12 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -32,15 +36,21 @@
 typedef CUresult (*one_fn)(void *);
 typedef CUresult (*two_fn)(void *, void *);
 
-struct subject {
-	const char *name, *note;
-	void *bare, *hooked;
-	double (*round)(void *call);
-};
+typedef CUresult (*copy_fn)(CUdeviceptr, const void *, size_t, CUstream);
+typedef CUresult (*host_fn)(CUstream, void (*)(void *), void *);
+
+#define LIMIT_NS 60 /* what a hooked call may cost more */
 
 static CUstream stream;
 static CUevent event;
+static CUdeviceptr device;
+static void *pinned;
 static volatile uint64_t sink;
+
+static void nothing(void *data)
+{
+	(void)data;
+}
 
 static double now_ns(void)
 {
@@ -63,6 +73,8 @@ static double now_ns(void)
 ROUND(on_stream, sink = (uint64_t)((one_fn)call)(stream))
 ROUND(on_event, sink = (uint64_t)((one_fn)call)(event))
 ROUND(record, sink = (uint64_t)((two_fn)call)(event, stream))
+ROUND(copy, sink = (uint64_t)((copy_fn)call)(device, pinned, 4, stream))
+ROUND(host_function, sink = (uint64_t)((host_fn)call)(stream, nothing, NULL))
 ROUND(monotonic_twice, (now_ns(), now_ns()))
 #if defined(__x86_64__)
 ROUND(tsc_twice, sink = (__rdtsc(), __rdtsc()))
@@ -81,24 +93,74 @@ static double median(double *values)
 	return values[ROUNDS / 2];
 }
 
-/* Paired: each round times both, in turn first. */
-static double measure(const struct subject *s)
+static const struct subject {
+	const char *symbol, *note;
+	double (*round)(void *call);
+	bool queued; /* the stream is held, so that its worker does not take part */
+} subjects[] = {
+	{"cuStreamQuery", "done", on_stream, false},
+	{"cuEventQuery", "done", on_event, false},
+	{"cuEventRecord", "", record, false},
+	{"cuStreamSynchronize", "nothing to wait for", on_stream, false},
+	{"cuEventSynchronize", "nothing to wait for", on_event, false},
+	{"cuMemcpyHtoDAsync_v2", "4 B of pinned memory, queued", copy, true},
+	{"cuLaunchHostFunc", "queued", host_function, true},
+};
+#define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
+
+struct cost {
+	double bare, hooked, added; /* ns */
+};
+
+static void check(CUresult status, const char *what)
 {
-	double bare[ROUNDS], hooked[ROUNDS], more[ROUNDS], added;
+	if (status == CUDA_SUCCESS)
+		return;
+	fprintf(stderr, "bench_cuda: %s on the simulated driver: CUDA error %d\n", what, status);
+	exit(1);
+}
+
+static CUresult (*drain)(CUstream); /* bare */
+static host_fn hold;
+
+static void until_open(void *gate)
+{
+	while (!atomic_load((atomic_bool *)gate))
+		usleep(100);
+}
+
+static double round_once(const struct subject *s, void *call)
+{
+	atomic_bool gate = false;
+	double ns;
+
+	if (s->queued)
+		check(hold(stream, until_open, &gate), "holding the stream");
+	ns = s->round(call);
+	atomic_store(&gate, true);
+	check(drain(stream), "cuStreamSynchronize");
+	return ns;
+}
+
+/* Paired: each round times both, in turn first. */
+static struct cost measure(const struct subject *s, void *bare_call, void *hooked_call)
+{
+	double bare[ROUNDS], hooked[ROUNDS], more[ROUNDS];
+	struct cost cost;
 
 	for (int i = 0; i < ROUNDS; i++) {
 		usleep(PAUSE_US);
 		if (i % 2)
-			hooked[i] = s->round(s->hooked);
-		bare[i] = s->round(s->bare);
+			hooked[i] = round_once(s, hooked_call);
+		bare[i] = round_once(s, bare_call);
 		if (i % 2 == 0)
-			hooked[i] = s->round(s->hooked);
+			hooked[i] = round_once(s, hooked_call);
 		more[i] = hooked[i] - bare[i];
 	}
-	added = median(more);
-	printf("%-34s %9.1f %9.1f %+9.1f   %s\n", s->name, median(bare), median(hooked), added,
-	       s->note);
-	return added;
+	cost.added = median(more);
+	cost.bare = median(bare);
+	cost.hooked = median(hooked);
+	return cost;
 }
 
 static void *must(void *found, const char *what)
@@ -110,16 +172,8 @@ static void *must(void *found, const char *what)
 	exit(1);
 }
 
-static void check(CUresult status, const char *what)
-{
-	if (status == CUDA_SUCCESS)
-		return;
-	fprintf(stderr, "bench_cuda: %s on the simulated driver: CUDA error %d\n", what, status);
-	exit(1);
-}
-
 /* Through the hooked names, so that the recording begins and the tracer sees the objects. */
-static void objects(void *tracer)
+static void objects(void *tracer, void *driver)
 {
 	CUresult (*init)(unsigned) = must(dlsym(tracer, "cuInit"), "cuInit");
 	CUresult (*retain)(CUcontext *, CUdevice) =
@@ -128,9 +182,11 @@ static void objects(void *tracer)
 		must(dlsym(tracer, "cuStreamCreate"), "cuStreamCreate");
 	CUresult (*make_event)(CUevent *, unsigned) =
 		must(dlsym(tracer, "cuEventCreate"), "cuEventCreate");
-	CUresult (*current)(CUcontext) =
-		must(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuCtxSetCurrent"),
-		     "cuCtxSetCurrent");
+	CUresult (*allocate)(CUdeviceptr *, size_t) =
+		must(dlsym(tracer, "cuMemAlloc_v2"), "cuMemAlloc_v2");
+	CUresult (*allocate_pinned)(void **, size_t) =
+		must(dlsym(tracer, "cuMemAllocHost_v2"), "cuMemAllocHost_v2");
+	CUresult (*current)(CUcontext) = must(dlsym(driver, "cuCtxSetCurrent"), "cuCtxSetCurrent");
 	CUcontext ctx;
 
 	check(init(0), "cuInit");
@@ -138,62 +194,104 @@ static void objects(void *tracer)
 	check(current(ctx), "cuCtxSetCurrent");
 	check(make_stream(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 	check(make_event(&event, 0), "cuEventCreate");
+	check(allocate(&device, 4096), "cuMemAlloc");
+	check(allocate_pinned(&pinned, 4096), "cuMemAllocHost");
 }
 
-int main(int argc, char **argv)
+/* One process's part: the costs with these settings, written to `out`. */
+static int measure_all(const char *build, const char *stacks, int out)
 {
-	char build[PATH_MAX], path[PATH_MAX + 64], directory[] = "/tmp/bench_cuda.XXXXXX";
-	struct subject subjects[] = {
-		{"cuStreamQuery, idle", "one record each", NULL, NULL, on_stream},
-		{"cuEventQuery, done", "one record each", NULL, NULL, on_event},
-		{"cuEventRecord", "", NULL, NULL, record},
-		{"cuStreamSynchronize, idle", "with stacks", NULL, NULL, on_stream},
-	};
-	const char *const symbols[] = {"cuStreamQuery", "cuEventQuery", "cuEventRecord",
-				       "cuStreamSynchronize"};
-	double clock[ROUNDS], added[2];
+	char path[PATH_MAX + 64], directory[] = "/tmp/bench_cuda.XXXXXX";
 	void *driver, *tracer;
+	int rc = 0;
 
-	if (argc > 1)
-		snprintf(build, sizeof(build), "%s", argv[1]);
-	else if (readlink("/proc/self/exe", build, sizeof(build)) > 0)
-		snprintf(path, sizeof(path), "%s", dirname(dirname(build))),
-			memmove(build, path, sizeof(build));
 	if (!mkdtemp(directory)) {
 		fprintf(stderr, "bench_cuda: making a directory in /tmp: %s\n", strerror(errno));
 		return 1;
 	}
 	setenv("WAYLAY_DIR", directory, 1);
+	setenv("WAYLAY_STACK", stacks, 1);
+	setenv("FAKECUDA_QUEUE_DEPTH", "1000000", 1);
 	snprintf(path, sizeof(path), "%s/tests/fakecuda/libcuda.so.1", build);
 	driver = must(dlopen(path, RTLD_NOW), path);
-	for (unsigned i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
-		subjects[i].bare = must(dlsym(driver, symbols[i]), symbols[i]);
+	drain = must(dlsym(driver, "cuStreamSynchronize"), "cuStreamSynchronize");
+	hold = must(dlsym(driver, "cuLaunchHostFunc"), "cuLaunchHostFunc");
 	snprintf(path, sizeof(path), "%s/libwaylay.so", build);
 	tracer = must(dlopen(path, RTLD_NOW), path);
-	for (unsigned i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
-		subjects[i].hooked = must(dlsym(tracer, symbols[i]), symbols[i]);
-	objects(tracer);
+	objects(tracer, driver);
+	for (unsigned i = 0; i < SUBJECTS; i++) {
+		const char *symbol = subjects[i].symbol;
+		struct cost cost = measure(&subjects[i], must(dlsym(driver, symbol), symbol),
+					   must(dlsym(tracer, symbol), symbol));
 
-	printf("%-34s %9s %9s %9s   ns a call, median of %d rounds of %d\n", "", "bare", "hooked",
-	       "added", ROUNDS, CALLS);
-	for (unsigned i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		double ns = measure(&subjects[i]);
-
-		if (i < 2)
-			added[i] = ns;
+		if (write(out, &cost, sizeof(cost)) != (ssize_t)sizeof(cost))
+			rc = 1;
 	}
-	for (int i = 0; i < ROUNDS; i++)
-		clock[i] = monotonic_twice(NULL);
-	printf("%-34s %9.1f\n", "two reads of CLOCK_MONOTONIC", median(clock));
-#if defined(__x86_64__)
-	for (int i = 0; i < ROUNDS; i++)
-		clock[i] = tsc_twice(NULL);
-	printf("%-34s %9.1f\n", "two reads of the TSC", median(clock));
-#endif
 	snprintf(path, sizeof(path), "rm -rf %s", directory);
 	if (system(path))
 		fprintf(stderr, "bench_cuda: removing %s failed; remove it by hand\n", directory);
-	printf("queries cost at most 60 ns more: %s\n",
-	       added[0] <= 60 && added[1] <= 60 ? "yes" : "no");
+	return rc;
+}
+
+static void measure_apart(const char *build, const char *stacks, struct cost *costs)
+{
+	int ends[2], status = -1;
+	size_t wanted = SUBJECTS * sizeof(*costs), got = 0;
+	pid_t child;
+
+	if (pipe(ends) || (child = fork()) < 0) {
+		fprintf(stderr, "bench_cuda: starting a process: %s\n", strerror(errno));
+		exit(1);
+	}
+	if (!child)
+		exit(measure_all(build, stacks, ends[1]));
+	close(ends[1]);
+	while (got < wanted) {
+		ssize_t n = read(ends[0], (char *)costs + got, wanted - got);
+
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	close(ends[0]);
+	waitpid(child, &status, 0);
+	if (status || got < wanted) {
+		fprintf(stderr, "bench_cuda: the measuring process ended early (status %d)\n",
+			status);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char build[PATH_MAX] = "";
+	struct cost plain[SUBJECTS], stacks[SUBJECTS];
+	double clock[ROUNDS];
+	unsigned over = 0;
+
+	if (argc > 1)
+		snprintf(build, sizeof(build), "%s", argv[1]);
+	else if (readlink("/proc/self/exe", build, sizeof(build) - 1) > 0)
+		dirname(dirname(build)); /* in place */
+	measure_apart(build, "none", plain);
+	measure_apart(build, "sync", stacks);
+
+	printf("%-22s %8s %8s %8s %12s   ns a call, median of %d rounds of %d\n", "", "bare",
+	       "hooked", "added", "with stacks", ROUNDS, CALLS);
+	for (unsigned i = 0; i < SUBJECTS; i++) {
+		printf("%-22s %8.1f %8.1f %+8.1f %+12.1f   %s\n", subjects[i].symbol, plain[i].bare,
+		       plain[i].hooked, plain[i].added, stacks[i].added, subjects[i].note);
+		over += plain[i].added > LIMIT_NS;
+	}
+	for (int i = 0; i < ROUNDS; i++)
+		clock[i] = monotonic_twice(NULL);
+	printf("%-22s %8.1f\n", "2 x CLOCK_MONOTONIC", median(clock));
+#if defined(__x86_64__)
+	for (int i = 0; i < ROUNDS; i++)
+		clock[i] = tsc_twice(NULL);
+	printf("%-22s %8.1f\n", "2 x TSC", median(clock));
+#endif
+	printf("hooked calls that cost more than %d ns over the bare one: %u of %zu\n", LIMIT_NS,
+	       over, SUBJECTS);
 	return 0;
 }

@@ -177,10 +177,11 @@ static void write_in_the_middle(void)
 		child_check(spool_self != outer);
 		if (round % 3 == 0)
 			continue; /* it jumped away: this one never goes on */
-		spool_put(outer, sizeof(struct spool_record) + sizeof(struct wl_ev_nvtx_end),
-			  WL_EV_nvtx_end, now, now, (uint32_t)round, &(uint64_t){1},
-			  sizeof(uint64_t));
-		atomic_store(&outer->writing, 0);
+		memcpy(spool_put(outer, SPOOL_RECORD_BYTES(sizeof(uint64_t)), WL_EV_nvtx_end, now,
+				 now, (uint32_t)round) +
+			       1,
+		       &(uint64_t){1}, sizeof(uint64_t));
+		spool_done(outer, sizeof(uint64_t));
 		shared->recorded[JUMPER]++;
 	}
 }

@@ -122,10 +122,13 @@ bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t fl
 
 #define SPOOL_PREFETCH 512 /* bytes ahead: some ten records */
 
-/* Writes a record into room that is there. The caller has set self->writing, and clears it. */
-static inline void spool_put(struct spool_thread *self, size_t bytes, uint16_t event,
-			     uint64_t begin, uint64_t end, uint32_t flags, const void *args,
-			     size_t args_bytes)
+/*
+ * Begins a record in room that is there; what follows are its arguments. The caller has set
+ * self->writing, fills the arguments in, commits and clears it.
+ */
+static inline struct spool_record *spool_put(struct spool_thread *self, size_t bytes,
+					     uint16_t event, uint64_t begin, uint64_t end,
+					     uint32_t flags)
 {
 	uint8_t *at = self->cursor;
 	struct spool_record *record = (struct spool_record *)at;
@@ -135,54 +138,113 @@ static inline void spool_put(struct spool_thread *self, size_t bytes, uint16_t e
 	record->flags = flags;
 	record->begin = begin;
 	record->duration = end - begin;
-	if (args_bytes % 8)
-		memset(at + bytes - 8, 0, 8);
-	if (args_bytes)
-		memcpy(record + 1, args, args_bytes);
+	if (bytes > sizeof(*record))
+		memset(at + bytes - 8, 0, 8); /* what pads the last unit */
 	if (begin < self->begin_least)
 		self->begin_least = begin;
 	if (end > self->end_greatest)
 		self->end_greatest = end;
-	self->cursor = at + bytes;
+	return record;
+}
+
+static inline void spool_commit(struct spool_thread *self, size_t bytes)
+{
+	uint8_t *at = self->cursor + bytes;
+
+	self->cursor = at;
 	/* The lines of the next records, had before they are needed: a job's call with a locked
 	 * instruction would otherwise wait for our stores to find theirs. */
 	__builtin_prefetch(at + SPOOL_PREFETCH, 1);
 	/* Pairs with the reader's load of `committed`: what lies before it is whole. */
 	atomic_store_explicit(&self->chunk->committed,
-			      (uint32_t)(at + bytes - (uint8_t *)(self->chunk + 1)),
-			      memory_order_release);
+			      (uint32_t)(at - (uint8_t *)(self->chunk + 1)), memory_order_release);
 }
 
+#define SPOOL_RECORD_BYTES(args_bytes)                                                             \
+	((sizeof(struct spool_record) + (args_bytes) + 7) & ~(size_t)7)
+
 /*
- * Records one event. args: the event's struct wl_ev_NAME. Times are spool_now() values. May be called
- * from a signal handler that interrupts it: `writing` says so, and the handler's record then goes to
- * another chunk, so that neither can damage the other, whether or not the interrupted one resumes.
+ * The fast half of recording: begins a record of the calling thread and gives where its arguments go,
+ * NULL when spool_append_slow() must do it. Between it and spool_done() the struct is claimed: a signal
+ * handler's record then goes to another chunk, so that neither can damage the other, whether or not
+ * the interrupted one resumes.
+ */
+static inline void *spool_begin(struct spool_thread *self, uint16_t event, uint64_t begin,
+				uint64_t end, uint32_t flags, size_t args_bytes)
+{
+	size_t bytes = SPOOL_RECORD_BYTES(args_bytes);
+
+	if (__builtin_expect(!self || atomic_load_explicit(&self->writing, memory_order_relaxed),
+			     0))
+		return NULL;
+	atomic_store_explicit(&self->writing, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(
+		    bytes <= (size_t)(self->limit - self->cursor) &&
+			    end < atomic_load_explicit(&self->snapshot_due, memory_order_relaxed),
+		    1))
+		return spool_put(self, bytes, event, begin, end, flags) + 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
+	return NULL;
+}
+
+static inline void spool_done(struct spool_thread *self, size_t args_bytes)
+{
+	spool_commit(self, SPOOL_RECORD_BYTES(args_bytes));
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
+}
+
+/* Read once, since a signal handler may change it at any point. */
+#define SPOOL_SELF (*(struct spool_thread *volatile *)&spool_self)
+
+/*
+ * Records one event. args: the event's struct wl_ev_NAME. Times are spool_now() values. Safe in a signal
+ * handler. False: not recorded.
  */
 static inline bool spool_append(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
 				const void *args, size_t args_bytes)
 {
-	size_t bytes = (sizeof(struct spool_record) + args_bytes + 7) & ~(size_t)7;
-	/* volatile: read once, since a handler may change it at any point */
-	struct spool_thread *self = *(struct spool_thread *volatile *)&spool_self;
+	struct spool_thread *self = SPOOL_SELF;
+	void *at = spool_begin(self, event, begin, end, flags, args_bytes);
 
-	if (__builtin_expect(self && !atomic_load_explicit(&self->writing, memory_order_relaxed),
-			     1)) {
-		atomic_store_explicit(&self->writing, 1, memory_order_relaxed);
-		atomic_signal_fence(memory_order_seq_cst);
-		if (__builtin_expect(bytes <= (size_t)(self->limit - self->cursor) &&
-					     end < atomic_load_explicit(&self->snapshot_due,
-									memory_order_relaxed),
-				     1)) {
-			spool_put(self, bytes, event, begin, end, flags, args, args_bytes);
-			atomic_signal_fence(memory_order_seq_cst);
-			atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
-			return true;
-		}
-		atomic_signal_fence(memory_order_seq_cst);
-		atomic_store_explicit(&self->writing, 0, memory_order_relaxed);
-	}
-	return spool_append_slow(event, begin, end, flags, args, args_bytes);
+	if (__builtin_expect(!at, 0))
+		return spool_append_slow(event, begin, end, flags, args, args_bytes);
+	if (args_bytes)
+		memcpy(at, args, args_bytes);
+	spool_done(self, args_bytes);
+	return true;
 }
+
+/*
+ * The same for arguments that are there as one value of type struct wl_ev_NAME: they go straight to the
+ * record and, in a path that is all in line, never lie in memory before. A copy of a structure waits for
+ * members that were stored just before, so these come after it, in the statement at the end, where
+ * `it` points to the arguments in the record.
+ */
+#define SPOOL_RECORD(event_name, begin, end, flags, value, ...)                                    \
+	do {                                                                                       \
+		struct spool_thread *record_self_ = SPOOL_SELF;                                    \
+		uint64_t record_begin_ = (begin), record_end_ = (end);                             \
+		uint32_t record_flags_ = (flags);                                                  \
+		struct wl_ev_##event_name *it =                                                    \
+			spool_begin(record_self_, WL_EV_##event_name, record_begin_, record_end_,  \
+				    record_flags_, sizeof(*it));                                   \
+                                                                                                   \
+		if (__builtin_expect(it != NULL, 1)) {                                             \
+			*it = (value);                                                             \
+			__VA_ARGS__;                                                               \
+			spool_done(record_self_, sizeof(*it));                                     \
+		} else {                                                                           \
+			struct wl_ev_##event_name record_copy_ = (value);                          \
+                                                                                                   \
+			it = &record_copy_;                                                        \
+			__VA_ARGS__;                                                               \
+			spool_append_slow(WL_EV_##event_name, record_begin_, record_end_,          \
+					  record_flags_, it, sizeof(*it));                         \
+		}                                                                                  \
+	} while (0)
 
 /* SPOOL_EMIT(cuda_wait, begin, end, flags, .stream = s, .rule = r, ...): the typed encoder. */
 #define SPOOL_EMIT(event_name, begin, end, flags, ...)                                             \
@@ -230,7 +292,15 @@ void spool_attribute(const char *key, const char *value);
 void spool_thread_name(int64_t tid, const char *name);
 /* Changes whenever ids become invalid (a new writer after fork): caches of ids compare it. Never 0
  * while a writer is open. */
-uint32_t spool_generation(void);
+uint32_t spool_generation_slow(void);
+static inline uint32_t spool_generation(void)
+{
+	const struct spool_thread *self = spool_self;
+
+	/* Of the open writer as long as it is there at all: a fork wipes it. */
+	return __builtin_expect(self && self->generation, 1) ? self->generation
+							     : spool_generation_slow();
+}
 
 /* What the housekeeping thread calls about every 100 ms: touches pages ahead, clock snapshots of quiet
  * processes, watches the clock. Never called from the event path. */

@@ -62,7 +62,7 @@ const char *spool_writer_path(void)
 	return spool_writer_open_now() ? spool_path : "";
 }
 
-uint32_t spool_generation(void)
+uint32_t spool_generation_slow(void)
 {
 	struct spool_writer *w = spool_writer_open_now();
 

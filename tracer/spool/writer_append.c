@@ -57,8 +57,13 @@ bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t fl
 				begin = spool_clock_settle(begin, self->chunk->clock);
 				end = spool_clock_settle(end, self->chunk->clock);
 			}
-			spool_put(self, bytes, event, begin, end < begin ? begin : end, flags, args,
-				  args_bytes);
+			void *at = spool_put(self, bytes, event, begin, end < begin ? begin : end,
+					     flags) +
+				   1;
+
+			if (args_bytes)
+				memcpy(at, args, args_bytes);
+			spool_commit(self, bytes);
 		} else if (why != SPOOL_SUPERSEDED) {
 			spool_drop(w, self, why, 1);
 		}

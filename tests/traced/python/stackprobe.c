@@ -23,7 +23,9 @@ static char *strings[STRINGS_MAX];
 static uint32_t string_count = 1, stack_count;
 static char notes[1024];
 
-uint32_t spool_generation(void)
+__thread struct spool_thread *spool_self;
+
+uint32_t spool_generation_slow(void)
 {
 	return 1;
 }

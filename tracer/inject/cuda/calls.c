@@ -6,39 +6,6 @@
 
 #include "tracer/inject/cuda/map.h"
 
-/* --- explicit waits ------------------------------------------------------------------------------ */
-
-void cu_wait_begin(struct cu_wait *call)
-{
-	struct cu_verdict verdict;
-
-	cu_frame_enter(&call->f);
-	if (call->ev.rule == WL_rule_stream_wait) {
-		call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
-		call->ev.stream_kind = cu_stream_kind(call->ev.stream);
-	}
-	verdict = cu_classify_wait(call->ev.rule, call->ev.stream_kind);
-	call->ev.rule = verdict.rule;
-	call->ev.cls = verdict.cls;
-	call->ev.api = cu_api(&call->f);
-	call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-	cu_frame_start(&call->f);
-	spool_enter(WL_EV_cuda_wait, call->ev.api, call->f.begin, call->ev.stack,
-		    call->ev.object ? call->ev.object : call->ev.stream);
-}
-
-void cu_wait_end(struct cu_wait *call, CUresult status)
-{
-	uint64_t end = cu_frame_stop(&call->f);
-
-	spool_leave();
-	call->ev.status = status;
-	CU_REFUSED(call, status);
-	spool_append(WL_EV_cuda_wait, call->f.begin, end, call->f.flags, &call->ev,
-		     sizeof(call->ev));
-	cu_frame_leave(&call->f);
-}
-
 /* --- launches ------------------------------------------------------------------------------------ */
 
 static void launch_on_stream(struct cu_launch *call, uint64_t stream)
@@ -98,18 +65,18 @@ void cu_launch_told_multi(struct cu_launch *call, const struct CUDA_LAUNCH_PARAM
 void cu_launch_end(struct cu_launch *call, CUresult status)
 {
 	uint64_t end = cu_frame_stop(&call->f);
+	uint32_t kernel = 0;
 
 	spool_leave();
-	call->ev.status = status;
 	if (call->told == CU_TOLD_AFTER)
 		launch_on_stream(call, call->ev.stream);
 	if (call->named && status == CUDA_SUCCESS)
-		call->ev.kernel = cu_kernel_name(call->ev.func);
+		kernel = cu_kernel_name(call->ev.func);
 	if (call->first_use && status == CUDA_SUCCESS)
 		cu_library_used(call->ev.func);
 	CU_REFUSED(call, status);
-	spool_append(WL_EV_cuda_launch, call->f.begin, end, call->f.flags, &call->ev,
-		     sizeof(call->ev));
+	SPOOL_RECORD(cuda_launch, call->f.begin, end, call->f.flags, call->ev,
+		     (it->status = status, it->kernel = kernel));
 	cu_frame_leave(&call->f);
 }
 
@@ -168,9 +135,8 @@ void cu_graph_end(struct cu_graph *call, CUresult status)
 		cu_capture_ended(status);
 	if (call->f.recorded) {
 		spool_leave();
-		call->ev.status = status;
-		spool_append(WL_EV_cuda_graph, call->f.begin, end, call->f.flags, &call->ev,
-			     sizeof(call->ev));
+		SPOOL_RECORD(cuda_graph, call->f.begin, end, call->f.flags, call->ev,
+			     it->status = status);
 	}
 	cu_frame_leave(&call->f);
 }
@@ -252,10 +218,9 @@ void cu_setup_end(struct cu_setup *call, CUresult status)
 		recorded = setup_begins(call, &end);
 	if (recorded) {
 		cu_report_driver();
-		call->ev.status = status;
 		CU_REFUSED(call, status);
-		spool_append(WL_EV_cuda_setup, call->f.begin, end, call->f.flags, &call->ev,
-			     sizeof(call->ev));
+		SPOOL_RECORD(cuda_setup, call->f.begin, end, call->f.flags, call->ev,
+			     it->status = status);
 	}
 	cu_frame_leave(&call->f);
 }

@@ -119,11 +119,10 @@ struct cu_lookup {
 	uint64_t flags;
 };
 
-/* The kinds (calls.c, copy.c, memory.c, polls.c, lookup.c). `call` is the wrapper's own. */
+/* The kinds but those in line below (calls.c, copy.c, memory.c, polls.c, lookup.c). `call` is the wrapper's own. */
 #define CU_KIND(kind)                                                                              \
 	void cu_##kind##_begin(struct cu_##kind *call);                                            \
 	void cu_##kind##_end(struct cu_##kind *call, CUresult status);
-CU_KIND(wait)
 CU_KIND(copy)
 CU_KIND(memset)
 CU_KIND(launch)
@@ -294,7 +293,7 @@ static inline uint32_t cu_api_at_once(const struct cu_frame *f)
 
 /* Queries are the cheapest calls there are and come by the million, so the common one, answered at
  * once and in no loop, is recorded here and touches nothing else. */
-static inline void cu_poll_begin(struct cu_poll *call)
+static inline __attribute__((always_inline)) void cu_poll_begin(struct cu_poll *call)
 {
 	wl_enter(&wl_depth.cuda, call->f.at);
 	call->f.flags = wl_flags_here();
@@ -302,7 +301,7 @@ static inline void cu_poll_begin(struct cu_poll *call)
 }
 
 void cu_poll_end_slow(struct cu_poll *call, CUresult status, uint64_t end);
-static inline void cu_poll_end(struct cu_poll *call, CUresult status)
+static inline __attribute__((always_inline)) void cu_poll_end(struct cu_poll *call, CUresult status)
 {
 	uint64_t end = spool_now();
 	uint32_t api = cu_api_at_once(&call->f);
@@ -310,15 +309,14 @@ static inline void cu_poll_end(struct cu_poll *call, CUresult status)
 	if (call->of_stream)
 		call->object = cu_stream(call->object, call->f.per_thread);
 	if (__builtin_expect(status == CUDA_SUCCESS && !cu_poll_run.open && api, 1)) {
-		const struct wl_ev_cuda_poll ev = {
-			.object = call->object,
-			.api = api,
-			.polls = 1,
-			.rule = WL_rule_query,
-			.cls = WL_call_class_polls,
-		};
-
-		spool_append(WL_EV_cuda_poll, call->f.begin, end, call->f.flags, &ev, sizeof(ev));
+		SPOOL_RECORD(cuda_poll, call->f.begin, end, call->f.flags,
+			     ((struct wl_ev_cuda_poll){
+				     .object = call->object,
+				     .api = api,
+				     .polls = 1,
+				     .rule = WL_rule_query,
+				     .cls = WL_call_class_polls,
+			     }), );
 	} else {
 		cu_poll_end_slow(call, status, end);
 	}
@@ -327,7 +325,7 @@ static inline void cu_poll_end(struct cu_poll *call, CUresult status)
 
 /* Order among device work. Like polls in line and without a slot: these return at once, and a job makes
  * several of them a launch. */
-static inline void cu_order_begin(struct cu_order *call)
+static inline __attribute__((always_inline)) void cu_order_begin(struct cu_order *call)
 {
 	wl_enter(&wl_depth.cuda, call->f.at);
 	cu_poll_flush();
@@ -338,16 +336,49 @@ static inline void cu_order_begin(struct cu_order *call)
 	call->f.begin = spool_now();
 }
 
-static inline void cu_order_end(struct cu_order *call, CUresult status)
+static inline __attribute__((always_inline)) void cu_order_end(struct cu_order *call,
+							       CUresult status)
 {
 	uint64_t end = spool_now();
 
 	call->ev.api = cu_api_at_once(&call->f);
 	if (__builtin_expect(!call->ev.api, 0))
 		call->ev.api = cu_api(&call->f);
-	call->ev.status = status;
-	spool_append(WL_EV_cuda_order, call->f.begin, end, call->f.flags, &call->ev,
-		     sizeof(call->ev));
+	SPOOL_RECORD(cuda_order, call->f.begin, end, call->f.flags, call->ev, it->status = status);
+	wl_leave(&wl_depth.cuda);
+}
+
+/* Explicit waits. In line too: a stream with nothing to do answers in nanoseconds, and jobs wait for such
+ * by the million. Nothing called here changes errno. */
+static inline __attribute__((always_inline)) void cu_wait_begin(struct cu_wait *call)
+{
+	struct cu_verdict verdict;
+
+	wl_enter(&wl_depth.cuda, call->f.at);
+	cu_poll_flush();
+	call->f.flags = wl_flags_here();
+	if (call->ev.rule == WL_rule_stream_wait) {
+		call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
+		call->ev.stream_kind = cu_stream_kind(call->ev.stream);
+	}
+	verdict = cu_classify_wait(call->ev.rule, call->ev.stream_kind);
+	call->ev.rule = verdict.rule;
+	call->ev.cls = verdict.cls;
+	call->ev.api = cu_api(&call->f);
+	call->ev.stack = wl_settings.stacks == WL_STACK_NONE ? 0 : wl_stack(WL_STACK_FOR_SYNC);
+	call->f.begin = spool_now();
+	spool_enter(WL_EV_cuda_wait, call->ev.api, call->f.begin, call->ev.stack,
+		    call->ev.object ? call->ev.object : call->ev.stream);
+}
+
+static inline __attribute__((always_inline)) void cu_wait_end(struct cu_wait *call, CUresult status)
+{
+	uint64_t end = spool_now();
+
+	spool_leave();
+	if (__builtin_expect(status != CUDA_SUCCESS, 0))
+		CU_REFUSED(call, status);
+	SPOOL_RECORD(cuda_wait, call->f.begin, end, call->f.flags, call->ev, it->status = status);
 	wl_leave(&wl_depth.cuda);
 }
 

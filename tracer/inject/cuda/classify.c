@@ -106,13 +106,6 @@ struct cu_verdict cu_classify_give_back(enum cu_gives_back how, bool null, bool 
 	return VERDICT(none, none, false);
 }
 
-struct cu_verdict cu_classify_wait(uint8_t rule, uint8_t stream_kind)
-{
-	if (rule == WL_rule_stream_wait && stream_kind == WL_stream_kind_legacy)
-		rule = WL_rule_legacy_wait;
-	return (struct cu_verdict){.rule = rule, .cls = WL_call_class_waits};
-}
-
 struct cu_verdict cu_classify_rule(uint8_t rule)
 {
 	return (struct cu_verdict){.rule = rule,

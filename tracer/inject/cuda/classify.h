@@ -48,7 +48,12 @@ enum cu_gives_back {
 struct cu_verdict cu_classify_give_back(enum cu_gives_back how, bool null, bool pooled);
 
 /* An explicit wait of rule `rule`; stream_kind tells the legacy stream from others. */
-struct cu_verdict cu_classify_wait(uint8_t rule, uint8_t stream_kind);
+static inline struct cu_verdict cu_classify_wait(uint8_t rule, uint8_t stream_kind)
+{
+	if (rule == WL_rule_stream_wait && stream_kind == WL_stream_kind_legacy)
+		rule = WL_rule_legacy_wait;
+	return (struct cu_verdict){.rule = rule, .cls = WL_call_class_waits};
+}
 /* A call that by its rule alone holds the host or not. */
 struct cu_verdict cu_classify_rule(uint8_t rule);
 /* A run of queries that ended: not_ready of them said "not ready", the last said `ready`. */

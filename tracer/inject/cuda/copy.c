@@ -70,7 +70,6 @@ void cu_copy_end(struct cu_copy *call, CUresult status)
 	uint64_t end = cu_frame_stop(&call->f);
 
 	spool_leave();
-	call->ev.status = status;
 	if (call->told == CU_TOLD_AFTER) {
 		if (holds(call->ev.cls))
 			call->ev.stream_kind = cu_stream_kind(call->ev.stream);
@@ -78,8 +77,7 @@ void cu_copy_end(struct cu_copy *call, CUresult status)
 			call->ev.stack = 0;
 	}
 	CU_REFUSED(call, status);
-	spool_append(WL_EV_cuda_copy, call->f.begin, end, call->f.flags, &call->ev,
-		     sizeof(call->ev));
+	SPOOL_RECORD(cuda_copy, call->f.begin, end, call->f.flags, call->ev, it->status = status);
 	cu_frame_leave(&call->f);
 }
 
@@ -231,9 +229,7 @@ void cu_memset_end(struct cu_memset *call, CUresult status)
 	uint64_t end = cu_frame_stop(&call->f);
 
 	spool_leave();
-	call->ev.status = status;
 	CU_REFUSED(call, status);
-	spool_append(WL_EV_cuda_memset, call->f.begin, end, call->f.flags, &call->ev,
-		     sizeof(call->ev));
+	SPOOL_RECORD(cuda_memset, call->f.begin, end, call->f.flags, call->ev, it->status = status);
 	cu_frame_leave(&call->f);
 }

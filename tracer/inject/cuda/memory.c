@@ -150,10 +150,9 @@ void cu_mem_end(struct cu_mem *call, CUresult status)
 			     call->taken.flags);
 	if (call->f.recorded) {
 		spool_leave();
-		call->ev.status = status;
 		CU_REFUSED(call, status);
-		spool_append(WL_EV_cuda_mem, call->f.begin, end, call->f.flags, &call->ev,
-			     sizeof(call->ev));
+		SPOOL_RECORD(cuda_mem, call->f.begin, end, call->f.flags, call->ev,
+			     it->status = status);
 	}
 	cu_frame_leave(&call->f);
 }

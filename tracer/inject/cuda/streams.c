@@ -37,6 +37,7 @@ uint8_t cu_stream_kind(uint64_t stream)
 	CUresult (*get)(CUstream, unsigned *);
 	uint64_t kind = WL_stream_kind_unknown;
 	unsigned flags = 0;
+	int saved;
 
 	if (stream == 0)
 		return WL_stream_kind_legacy;
@@ -44,11 +45,13 @@ uint8_t cu_stream_kind(uint64_t stream)
 		return WL_stream_kind_per_thread;
 	if (cu_map_get(&stream_kinds, stream, &kind) && kind)
 		return (uint8_t)kind;
+	saved = errno;
 	get = (CUresult(*)(CUstream, unsigned *))cu_helper(CU_HELPER_cuStreamGetFlags);
-	if (!get || get((CUstream)(uintptr_t)stream, &flags) != CUDA_SUCCESS)
-		return WL_stream_kind_unknown;
-	kind = kind_of_flags(flags);
-	cu_map_put(&stream_kinds, stream, kind);
+	if (get && get((CUstream)(uintptr_t)stream, &flags) == CUDA_SUCCESS) {
+		kind = kind_of_flags(flags);
+		cu_map_put(&stream_kinds, stream, kind);
+	}
+	errno = saved;
 	return (uint8_t)kind;
 }
 
