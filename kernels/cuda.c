@@ -11,6 +11,9 @@
 
 enum { /* CUdevice_attribute */
        ATTRIBUTE_SM_COUNT = 16,
+       ATTRIBUTE_MEMORY_KHZ = 36,
+       ATTRIBUTE_MEMORY_BITS = 37,
+       ATTRIBUTE_CACHE_BYTES = 38,
        ATTRIBUTE_MAJOR = 75,
        ATTRIBUTE_MINOR = 76,
        ATTRIBUTE_COOPERATIVE = 95,
@@ -112,6 +115,7 @@ static int attribute(struct cuda *cuda, int number, int *value)
 
 static int describe(struct cuda *cuda)
 {
+	int khz = 0, bits = 0;
 	int err = cuda_check(cuda,
 			     cuda->api.device_name(cuda->name, sizeof(cuda->name), cuda->device),
 			     "asking for the name of CUDA device %d", cuda->device);
@@ -120,7 +124,11 @@ static int describe(struct cuda *cuda)
 	err = err ? err : attribute(cuda, ATTRIBUTE_MAJOR, &cuda->sm_major);
 	err = err ? err : attribute(cuda, ATTRIBUTE_MINOR, &cuda->sm_minor);
 	err = err ? err : attribute(cuda, ATTRIBUTE_COOPERATIVE, &cuda->cooperative);
+	err = err ? err : attribute(cuda, ATTRIBUTE_CACHE_BYTES, &cuda->cache_bytes);
 	err = err ? err : attribute(cuda, ATTRIBUTE_SHARED_OPTIN, &cuda->shared_bytes);
+	err = err ? err : attribute(cuda, ATTRIBUTE_MEMORY_KHZ, &khz);
+	err = err ? err : attribute(cuda, ATTRIBUTE_MEMORY_BITS, &bits);
+	cuda->memory_rate = 2e3 * khz * (bits / 8.0); /* two transfers a clock */
 	return err;
 }
 

@@ -246,6 +246,33 @@ static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigne
 	*threads_ret = s->config.threads ? s->config.threads : threads;
 }
 
+/*
+ * Words of items a warp whose rows marking fetches ahead: only for one large sample, since with
+ * several under way the memory is never idle, and small ones are not waited for.
+ */
+static unsigned prefetch_words(const struct sampler *s)
+{
+	const struct sampler_args *a = &s->args;
+	double bytes = s->config.prefetch_kib ? s->config.prefetch_kib * 1024.0
+					      : s->cuda->cache_bytes / 3.0;
+	double rows = (double)a->k * a->row_bytes;
+
+	if (bytes <= 0 || (!s->config.prefetch_kib && (a->batch > 1 || a->n < 1u << 20)))
+		return 0;
+	return rows > 0 ? (unsigned)(a->warp_items / 32.0 * (bytes < rows ? bytes / rows : 1)) : 0;
+}
+
+/* A sample's share of the time that the memory needs, where a few samples take turns. */
+static unsigned stagger_ns(const struct sampler *s, unsigned at_once)
+{
+	const struct sampler_args *a = &s->args;
+	double bytes = (double)a->n * a->label_bytes + (double)a->k * (2.0 * a->row_bytes + 16);
+
+	if (s->config.stagger_ns || a->batch < 4 * at_once || at_once < 2 || at_once > 8)
+		return s->config.stagger_ns > 0 ? (unsigned)s->config.stagger_ns : 0;
+	return s->cuda->memory_rate > 0 ? (unsigned)(bytes / s->cuda->memory_rate * 1e9) : 0;
+}
+
 static int open_fused(struct sampler *s)
 {
 	struct sampler_args *a = &s->args;
@@ -262,6 +289,7 @@ static int open_fused(struct sampler *s)
 				   ((uint64_t)blocks * warps));
 	a->warp_items = (a->warp_items + 31) / 32 * 32;
 	a->warp_items += a->warp_items ? 0 : 32;
+	a->prefetch_words = prefetch_words(s);
 	bits = (size_t)warps *
 	       ((a->warp_items + 127) / 128 * 32); /* two bits an item, in whole 16 bytes a warp */
 	s->fused.shared_bytes = (unsigned)fixed;
@@ -276,6 +304,7 @@ static int open_fused(struct sampler *s)
 	at_once = a->batch;
 	if (blocks > 1)
 		at_once = sms * resident / blocks < a->batch ? sms * resident / blocks : a->batch;
+	a->stagger_ns = stagger_ns(s, at_once);
 	s->fused.x = at_once * blocks;
 	s->fused.y = 1;
 	s->fused.threads = threads;
@@ -284,8 +313,8 @@ static int open_fused(struct sampler *s)
 	 * has its own. */
 	if (s->fused.shared_bytes == fixed)
 		err = scratch(s, (size_t)s->fused.x * bits, 0, "the items' bits", &a->bits);
-	if (!err && (blocks > 1 || a->k > SAMPLER_SHARED_SLOTS))
-		err = scratch(s, (size_t)a->batch * a->k * 4, 0, "the slots", &a->slots);
+	if (!err && (blocks > 1 || a->k > SAMPLER_SHARED_ITEMS))
+		err = scratch(s, (size_t)a->batch * a->k * 4, 0, "the drawn items", &a->items);
 	if (!err && blocks > 1)
 		err = scratch(s, a->batch * sizeof(struct sampler_group), 1,
 			      "what thread blocks share", &a->group);

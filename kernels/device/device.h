@@ -43,18 +43,19 @@ struct __attribute__((aligned(8))) dev_v2 {
 #define DEV_OR(p, v)  __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define DEV_STREAM    "ld.global.nc." /* clang's PTX version may lack the cache hint */
 #else
-#define DEV_TID       threadIdx.x
-#define DEV_NTID      blockDim.x
-#define DEV_BLOCK_X   blockIdx.x
-#define DEV_BLOCK_Y   blockIdx.y
-#define DEV_BLOCKS_X  gridDim.x
-#define DEV_POPC(v)   ((u32)__popc(v))
-#define DEV_CTZ(v)    ((u32)__ffs((int)(v)) - 1)
-#define DEV_CLZ(v)    ((u32)__clz((int)(v)))
-#define DEV_SYNC()    __syncthreads()
-#define DEV_ADD(p, v) atomicAdd((p), (v))
-#define DEV_OR(p, v)  atomicOr((p), (v))
-#define DEV_STREAM    "ld.global.nc.L1::no_allocate."
+#define DEV_TID         threadIdx.x
+#define DEV_NTID        blockDim.x
+#define DEV_BLOCK_X     blockIdx.x
+#define DEV_BLOCK_Y     blockIdx.y
+#define DEV_BLOCKS_X    gridDim.x
+#define DEV_POPC(v)     ((u32)__popc(v))
+#define DEV_CTZ(v)      ((u32)__ffs((int)(v)) - 1)
+#define DEV_CLZ(v)      ((u32)__clz((int)(v)))
+#define DEV_SYNC()      __syncthreads()
+#define DEV_ADD(p, v)   atomicAdd((p), (v))
+#define DEV_OR(p, v)    atomicOr((p), (v))
+#define DEV_BALLOT(yes) __ballot_sync(0xffffffffu, yes)
+#define DEV_STREAM      "ld.global.nc.L1::no_allocate."
 #endif
 
 #define DEV_FN static __device__ __attribute__((always_inline)) inline
@@ -77,6 +78,12 @@ DEV_FN void dev_warp_sync(void)
 	asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
+#ifdef DEV_BALLOT /* the compiler's own takes the predicate where it is */
+DEV_FN u32 dev_ballot(int yes)
+{
+	return DEV_BALLOT(yes);
+}
+#else
 DEV_FN u32 dev_ballot(int yes)
 {
 	u32 bits;
@@ -87,6 +94,7 @@ DEV_FN u32 dev_ballot(int yes)
 		: "r"(yes));
 	return bits;
 }
+#endif
 
 DEV_FN u32 dev_shfl(u32 v, u32 lane)
 {
@@ -152,6 +160,12 @@ DEV_FN u64 dev_load_u64(const u64 *p)
 	return v;
 }
 
+/* Brings the 32 bytes at p into the second-level cache; nothing waits for it. */
+DEV_FN void dev_prefetch(const void *p)
+{
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
 /* Read once: kept out of the first-level cache. The memory must not change during the kernel. */
 DEV_FN u64 dev_stream_u64(const u64 *p)
 {
@@ -175,6 +189,43 @@ DEV_FN u32 dev_stream_u8(const unsigned char *p)
 
 	asm volatile(DEV_STREAM "u8 %0, [%1];" : "=r"(v) : "l"(p));
 	return v;
+}
+
+/*
+ * Rows and results that pass once: first to leave the caches, so that what will be needed again
+ * stays.
+ */
+DEV_FN struct dev_v4 dev_pass_v4(const struct dev_v4 *p)
+{
+	struct dev_v4 v;
+
+	asm volatile("ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(p));
+	return v;
+}
+
+DEV_FN void dev_put_v4(struct dev_v4 *p, struct dev_v4 v)
+{
+	asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y),
+		     "r"(v.z), "r"(v.w)
+		     : "memory");
+}
+
+DEV_FN void dev_put_u64(u64 *p, u64 v)
+{
+	asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* Nanoseconds that pass while the thread does nothing, at least; not exact. */
+DEV_FN void dev_sleep_ns(u64 ns)
+{
+	u64 from, now;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(from));
+	do
+		asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+	while (now - from < ns);
 }
 
 #endif /* DEVICE_EMULATION */

@@ -23,8 +23,8 @@
 #define SAMPLER_BIN_KEYS    64
 #define SAMPLER_CANDIDATES  4096
 #define SAMPLER_LIST        128 /* items that a warp lists at a time, at least 32 */
-#define SAMPLER_SHARED_SLOTS                                                                       \
-	6144 /* slots that a block with a sample of its own keeps in shared memory */
+#define SAMPLER_SHARED_ITEMS                                                                       \
+	6144 /* drawn items that a block with a sample of its own keeps in shared memory */
 #define SAMPLER_FUSED_THREADS 1024 /* at most */
 #define SAMPLER_GROUP_MAX     1024 /* blocks that may share a sample */
 
@@ -106,9 +106,12 @@ struct sampler_args {
 	/* fused scratch */
 	unsigned group_blocks; /* blocks that share a sample */
 	unsigned warp_items;   /* items a warp takes, a multiple of 32 */
-	float window;          /* half width of the window in standard deviations */
+	unsigned
+		prefetch_words; /* words of items a warp whose rows are fetched ahead, see fused_mark */
+	float window;           /* half width of the window in standard deviations */
 	unsigned *bits; /* [blocks][warps x warp_items / 16], NULL when they are in shared memory */
-	unsigned *slots;             /* [batch][k], NULL when they are in shared memory */
+	unsigned *items; /* drawn items by rank, [batch][k], NULL when they are in shared memory */
+	unsigned stagger_ns; /* between the beginnings of samples that are under way at once */
 	struct sampler_group *group; /* [batch], NULL when group_blocks is 1 */
 };
 
@@ -143,7 +146,7 @@ struct sampler_fused_shared {
 		} window;
 		struct {                                 /* then */
 			unsigned list[32][SAMPLER_LIST]; /* a warp's drawn items, in order */
-			unsigned slots[SAMPLER_SHARED_SLOTS];
+			unsigned items[SAMPLER_SHARED_ITEMS];
 		} place;
 	} u;
 };

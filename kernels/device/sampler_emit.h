@@ -20,7 +20,7 @@ DEV_FN u64 item_stream(const struct sampler_args *a, u32 sample)
 DEV_FN void store_label(const struct sampler_args *a, u64 at, int label, u32 label_bytes)
 {
 	if (label_bytes == 8)
-		((long long *)a->labels_out)[at] = label;
+		dev_put_u64((u64 *)a->labels_out + at, (u64)(long long)label);
 	else if (label_bytes == 4)
 		((int *)a->labels_out)[at] = label;
 	else
@@ -108,7 +108,7 @@ DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list
  * Writes `rows` rows in order from `first` on: lane l of the warp holds the source item of row l,
  * or none for a row of zeros. As above, some rows a lane group are in flight at once.
  */
-#define ROW_GATHER(attributes, name, type, ahead, zero)                                            \
+#define ROW_GATHER(attributes, name, type, ahead, zero, get, put)                                  \
 	attributes void name(const type *x, type *out, u32 units, u32 log2, u32 item, u32 rows)    \
 	{                                                                                          \
 		u32 lanes = 1u << log2, sub = DEV_LANE & (lanes - 1), mine = DEV_LANE >> log2;     \
@@ -126,12 +126,13 @@ DEV_FN void emit_items(const struct sampler_args *a, u32 sample, const u32 *list
 					v[j] = zero;                                               \
 					if (first + j * step + mine < rows &&                      \
 					    from[j] != ITEM_NONE)                                  \
-						v[j] = x[(u64)from[j] * units + c];                \
+						v[j] = get(&x[(u64)from[j] * units + c]);          \
 				}                                                                  \
 				for (u32 j = 0; j < ahead; j++)                                    \
 					if (first + j * step + mine < rows)                        \
-						out[(u64)(first + j * step + mine) * units + c] =  \
-							v[j];                                      \
+						put(&out[(u64)(first + j * step + mine) * units +  \
+							 c],                                       \
+						    v[j]);                                         \
 			}                                                                          \
 		}                                                                                  \
 	}
@@ -141,10 +142,12 @@ DEV_FN struct dev_v4 zero_v4(void)
 
 	return zero;
 }
-ROW_GATHER(DEV_FN, gather_rows_16, struct dev_v4, 4, zero_v4())
-ROW_GATHER(DEV_COLD, gather_rows_4, u32, 4, 0)
-ROW_GATHER(DEV_COLD, gather_rows_2, unsigned short, 1, 0)
-ROW_GATHER(DEV_COLD, gather_rows_1, unsigned char, 1, 0)
+#define GET_PLAIN(p)    (*(p))
+#define PUT_PLAIN(p, v) (*(p) = (v))
+ROW_GATHER(DEV_FN, gather_rows_16, struct dev_v4, 4, zero_v4(), dev_pass_v4, dev_put_v4)
+ROW_GATHER(DEV_COLD, gather_rows_4, u32, 4, 0, GET_PLAIN, PUT_PLAIN)
+ROW_GATHER(DEV_COLD, gather_rows_2, unsigned short, 1, 0, GET_PLAIN, PUT_PLAIN)
+ROW_GATHER(DEV_COLD, gather_rows_1, unsigned char, 1, 0, GET_PLAIN, PUT_PLAIN)
 
 /* Writes the slots first to first + count - 1, up to 32 of them: lane l holds what belongs into
  * slot first + l. */
@@ -157,7 +160,7 @@ DEV_FN void emit_slots(const struct sampler_args *a, u32 sample, u32 first, u32 
 	unsigned char *out = (unsigned char *)a->x_out + at * row;
 
 	if (lane < count) {
-		a->idx[at + lane] = entry == ITEM_NONE ? -1 : (long long)item;
+		dev_put_u64((u64 *)a->idx + at + lane, entry == ITEM_NONE ? (u64)-1 : (u64)item);
 		store_label(a, at + lane,
 			    entry == ITEM_NONE      ? -1
 			    : entry & ITEM_POSITIVE ? 1

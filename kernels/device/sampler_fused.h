@@ -10,11 +10,11 @@
  *               certain; the few inside it are candidates and are counted into bins.
  *  3. resolve   The bins give the exact threshold; candidates up to it are drawn too. A block's
  *               drawn items are then counted, which gives every block the rank of its first.
- *  4. place     Walk the drawn bits in order of index and note each item at slot order(rank):
- *               4 bytes, scattered.
- *  5. gather    Go through the slots in order: index, label and row out. Rows are read at random
- *               and written in order; the other way round the writes would be the random ones, and
- *               slower.
+ *  4. place     Walk the drawn bits in order of index and list the items by rank.
+ *  5. gather    Go through the slots in order: which rank belongs there (the order backwards, which
+ *               costs nothing beside the memory), then index, label and row out. Rows are read at
+ *               random and written in order; the other way round the writes would be the random
+ *               ones, and slower.
  *
  * A window that misses the threshold, or one that holds too much (each happens about once in a
  * million draws), leads to an exact search by the key's bits. Results never depend on which way was
@@ -166,7 +166,22 @@ DEV_FN void fused_candidate(struct fused *f, u32 w, struct fused_word word, u32 
 	}
 }
 
-/* Phase 2, over the warp's items: `rest` of each word becomes the drawn bits. */
+/* Starts the way of the calling lane's row into the second-level cache. */
+DEV_FN void fused_prefetch(const struct fused *f, u32 item)
+{
+	const struct sampler_args *a = f->a;
+	const unsigned char *row =
+		(const unsigned char *)a->x + ((u64)f->sample * a->n + item) * (u64)a->row_bytes;
+
+	for (u32 b = 0; b < a->row_bytes; b += 32)
+		dev_prefetch(row + b);
+}
+
+/*
+ * Phase 2, over the warp's items: `rest` of each word becomes the drawn bits. Marking and what
+ * follows up to the gathering leave the memory idle: the rows of the first words' certain items, as
+ * many as the cache can keep, come in meanwhile.
+ */
 DEV_FN void fused_mark(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
@@ -193,6 +208,8 @@ DEV_FN void fused_mark(struct fused *f)
 			near |= key[s] - low0 < width0 || key[s] - low1 < width1;
 			if (lane == 0)
 				f->bits[w + s].rest = marked;
+			if (w + s < f->a->prefetch_words && marked >> lane & 1)
+				fused_prefetch(f, f->first + (w + s) * 32 + lane);
 		}
 		if (near)
 			for (u32 s = 0; s < 4; s++)
@@ -438,17 +455,14 @@ DEV_FN void fused_rank(struct fused *f)
 	DEV_SYNC();
 }
 
-/* Phase 4, over the warp's items: slots[order(rank)] = item. A lane lists the drawn items of one
- * word; then the warp takes the list in rows of 32. */
-DEV_FN void fused_place(struct fused *f, u32 *slots)
+/* Phase 4, over the warp's items: items[rank] = item. A lane lists the drawn items of one word; then
+ * the warp writes the list. */
+DEV_FN void fused_place(struct fused *f, u32 *items)
 {
 	struct sampler_fused_shared *sh = f->sh;
 	u32 lane = DEV_LANE, warp = DEV_TID / 32, rank = sh->base + sh->warp_base[warp];
-	u32 *list = sh->u.place.list[warp], total = sh->total, order_bits = sh->order_bits;
-	u32 order[2 * SAMPLER_ROUNDS_LONG];
+	u32 *list = sh->u.place.list[warp];
 
-	for (u32 i = 0; i < 2 * SAMPLER_ROUNDS_LONG; i++) /* long orders: in registers */
-		order[i] = sh->order[i];
 	for (u32 w = 0; w < f->words; w += 32) {
 		struct fused_word word = {0, 0};
 		u32 count, up_to, taken = 0, from = 0;
@@ -475,15 +489,8 @@ DEV_FN void fused_place(struct fused *f, u32 *slots)
 			dev_warp_sync();
 			from += fit;
 			listed = dev_shfl(up_to, from - 1) - taken;
-			for (u32 e = lane; e < listed; e += 32) {
-				u32 slot = order_bits >= SAMPLER_LONG_BITS
-						   ? sampler_slot_in(SAMPLER_ROUNDS_LONG, rank + e,
-								     total, order_bits, order)
-						   : sampler_slot(rank + e, total, order_bits,
-								  sh->order);
-
-				slots[slot] = list[e];
-			}
+			for (u32 e = lane; e < listed; e += 32)
+				items[rank + e] = list[e];
 			dev_warp_sync();
 			taken += listed;
 			rank += listed;
@@ -491,17 +498,34 @@ DEV_FN void fused_place(struct fused *f, u32 *slots)
 	}
 }
 
-/* Phase 5: a warp takes 32 slots at a time. */
-DEV_FN void fused_gather(struct fused *f, const u32 *slots, u32 label_bytes)
+/* What belongs into a slot. */
+DEV_FN u32 fused_entry(const struct fused *f, const u32 *items, u32 slot)
+{
+	u32 total = f->sh->total, bits = f->sh->order_bits, rank;
+
+	if (slot >= total)
+		return ITEM_NONE;
+	rank = bits >= SAMPLER_LONG_BITS
+		       ? sampler_rank_in(SAMPLER_ROUNDS_LONG, slot, total, bits, f->sh->order)
+		       : sampler_rank_in(sampler_order_rounds(bits), slot, total, bits,
+					 f->sh->order);
+	return items[rank];
+}
+
+/* Phase 5: a warp takes 32 slots at a time; the next items come in while the rows of these do. */
+DEV_FN void fused_gather(struct fused *f, const u32 *items, u32 label_bytes)
 {
 	const struct sampler_args *a = f->a;
-	u32 warps = DEV_NTID / 32, total = f->sh->total, lane = DEV_LANE;
+	u32 warps = DEV_NTID / 32, lane = DEV_LANE;
+	u32 s = (f->member * warps + DEV_TID / 32) * 32, step = a->group_blocks * warps * 32;
+	u32 entry = fused_entry(f, items, s + lane);
 
-	for (u32 s = (f->member * warps + DEV_TID / 32) * 32; s < a->k;
-	     s += a->group_blocks * warps * 32) {
-		u32 entry = s + lane < total ? slots[s + lane] : ITEM_NONE;
+	while (s < a->k) {
+		u32 next = fused_entry(f, items, s + step + lane);
 
 		emit_slots(a, f->sample, s, a->k - s < 32 ? a->k - s : 32, entry, label_bytes);
+		entry = next;
+		s += step;
 	}
 }
 
@@ -514,6 +538,7 @@ DEV_FN void fused_begin(struct fused *f)
 	DEV_SYNC();
 	if (t < SAMPLER_ROUNDS_MAX) {
 		sampler_order_round(item_stream(f->a, f->sample), t, sh->order);
+		sampler_order_inverse(sh->order + 2 * t);
 	} else if (t == SAMPLER_ROUNDS_MAX) {
 		sh->keys = sampler_keys_of(item_stream(f->a, f->sample));
 		sh->candidates = sh->miss = sh->base = 0;
@@ -591,7 +616,7 @@ DEV_FN void fused_end(struct fused *f)
 DEV_FN void fused_sample(struct fused *f, struct fused_word *block_bits, u32 label_bytes)
 {
 	const struct sampler_args *a = f->a;
-	u32 *slots = a->slots ? a->slots + (u64)f->sample * a->k : f->sh->u.place.slots;
+	u32 *items = a->items ? a->items + (u64)f->sample * a->k : f->sh->u.place.items;
 
 	fused_begin(f);
 	fused_classify(f, label_bytes);
@@ -613,12 +638,12 @@ DEV_FN void fused_sample(struct fused *f, struct fused_word *block_bits, u32 lab
 		fused_take_candidates(f, block_bits);
 	}
 	fused_rank(f);
-	fused_place(f, slots);
+	fused_place(f, items);
 	if (f->group)
 		group_barrier(&f->group->arrived[1], a->group_blocks);
 	else
 		DEV_SYNC();
-	fused_gather(f, slots, label_bytes);
+	fused_gather(f, items, label_bytes);
 	if (f->group)
 		fused_end(f);
 }
@@ -640,6 +665,12 @@ DEV_FN void fused_run(const struct sampler_args *a, u32 *bits, u32 label_bytes)
 	f.bits = block_bits + warp * f.stride;
 	f.member = DEV_BLOCK_X % a->group_blocks;
 	f.first = (f.member * warps + warp) * a->warp_items;
+	/*
+	 * Samples that are under way at the same time would all read labels, then all compute, then
+	 * all gather. Begun one after another they fill each other's gaps.
+	 */
+	if (a->stagger_ns)
+		dev_sleep_ns((u64)(DEV_BLOCK_X / a->group_blocks) * a->stagger_ns);
 	for (f.sample = DEV_BLOCK_X / a->group_blocks; f.sample < a->batch;
 	     f.sample += samples_at_once) {
 		f.group = a->group ? a->group + f.sample : 0;

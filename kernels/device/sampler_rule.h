@@ -144,6 +144,34 @@ RULE_FN unsigned sampler_slot_in(unsigned rounds, unsigned rank, unsigned m, uns
 	return v;
 }
 
+/* The other way: what undoes a round, given the words of sampler_order_round. */
+RULE_FN void sampler_order_inverse(unsigned *words)
+{
+	unsigned odd = words[1], inverse = odd; /* right in the lowest 3 bits */
+
+	for (unsigned right = 3; right < 32; right *= 2)
+		inverse *= 2 - odd * inverse;
+	words[1] = inverse;
+}
+
+/* The rank that goes to `slot` among m in so many rounds; `words` are inverses. */
+RULE_FN unsigned sampler_rank_in(unsigned rounds, unsigned slot, unsigned m, unsigned bits,
+				 const unsigned *words)
+{
+	unsigned mask = (1u << bits) - 1, shift = bits < 2 ? 1 : (bits + 1) / 2,
+		 low = mask >> shift, v = slot;
+
+	do {
+		for (unsigned r = rounds; r-- > 0;) {
+			v ^= v >> shift &
+			     low; /* its own inverse: shift is at least half of the bits */
+			v = (v - words[2 * r]) * words[2 * r + 1];
+		}
+		v &= mask;
+	} while (v >= m);
+	return v;
+}
+
 /* bits = sampler_order_bits(m). */
 RULE_FN unsigned sampler_slot(unsigned rank, unsigned m, unsigned bits, const unsigned *words)
 {

@@ -116,6 +116,21 @@ static inline float dev_sqrt(float v)
 	return __builtin_sqrtf(v);
 }
 
+static inline void dev_prefetch(const void *p)
+{
+	(void)*(const volatile unsigned char *)p; /* what is out of bounds shows here */
+}
+
+static inline void dev_sleep_ns(uint64_t ns)
+{
+	(void)ns;
+	simt_yield();
+}
+
+#define dev_pass_v4(p)    (*(p))
+#define dev_put_v4(p, v)  (*(p) = (v))
+#define dev_put_u64(p, v) (*(p) = (v))
+
 #define dev_load_u64(p)   (*(p))
 #define dev_stream_u64(p) (*(p))
 #define dev_stream_u32(p) (*(p))
