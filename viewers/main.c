@@ -16,6 +16,7 @@ static const struct {
 	{"check", cmd_check, "hold a recording to a budget (CI gate)"},
 	{"diff", cmd_diff, "compare two recordings, place by place"},
 	{"export", cmd_export, "write a Perfetto or Chrome trace"},
+	{"ctl", cmd_ctl, "start, stop, snapshot a running job"},
 	{"doctor", cmd_doctor, "what can be traced on this machine"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

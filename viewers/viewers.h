@@ -26,6 +26,7 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
 /* --- words (words.c): written into buf, which is returned ------------------------------------- */

@@ -6,7 +6,7 @@ set -u
 # shellcheck source=tests/cli/lib/cli.inc
 . "$(dirname "$0")/lib/cli.inc"
 
-# --- help: 80 columns; a command's on 45 lines at most, the first page and most commands on 24
+# --- help: 80 columns; a command's on 52 lines at most, the first page and most commands on 24
 fits() { # LINES COMMAND...
 	lines=$1
 	shift
@@ -18,7 +18,7 @@ fits() { # LINES COMMAND...
 	says out "Usage: waylay"
 }
 fits 24 waylay --help
-for command in report diff export doctor; do
+for command in report diff export ctl doctor; do
 	says out "  $command"
 	cp out all
 	fits 24 waylay "$command" --help
@@ -26,7 +26,7 @@ for command in report diff export doctor; do
 done
 fits 40 waylay check --help
 says out --max-syncs
-fits 45 waylay run --help
+fits 52 waylay run --help
 cp out help_run
 # Every setting has its option there.
 sed -n 's/^WL_SETTING([a-z_]*, "[A-Z_]*", "\([a-z-]*\)",.*/\1/p' \
@@ -44,7 +44,7 @@ expect 0 waylay --version
 expect 64 waylay
 says err "Usage: waylay"
 one_line 64 "there is no command 'frobnicate'" waylay frobnicate
-for command in report check diff export doctor; do
+for command in report check diff export ctl doctor; do
 	one_line 64 "there is no option '--bogus'" waylay "$command" --bogus
 	one_line 64 "there is no option '-Z'" waylay "$command" -Z
 	says err "'waylay $command --help' lists the options"

@@ -25,6 +25,8 @@ bad_values() { # TYPE: one a line
 	COUNT) printf '%s\n' '' 0 129 -1 3x ;;
 	CLOCK) printf '%s\n' '' sundial ;;
 	STACKS) printf '%s\n' '' some ;;
+	TIME) printf '%s\n' '' 5 -1s 1.5s 3days 99999999999h ;;
+	STEPS) printf '%s\n' 3 3:3 4:3 : a:b 1:2:3 -1:4 ;;
 	DIR) printf '%s\n' '' "$long" ;;
 	TEXT) printf '%s\n' "$long" ;;
 	*) echo "a type of settings that this test does not know: $1" >&2 ;;

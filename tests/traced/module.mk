@@ -89,3 +89,9 @@ TEST_PROGRAMS += hostile_job
 hostile_job_SRCS := tests/traced/hostile/job.c
 hostile_job_DEPS := $(O)/tests/fakecuda/libcuda.so.1
 hostile_job_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1
+
+# control.sh
+TEST_PROGRAMS += control_job
+control_job_SRCS := tests/traced/control/job.c
+control_job_LIBS := libnvtxclient
+control_job_LDLIBS := -ldl

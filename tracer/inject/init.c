@@ -57,7 +57,7 @@ static ino_t words_inode;
 
 /* Copies of what the environment said: the job may write over its environment later. */
 static char directory_text[PATH_MAX + 4096], run_text[256], chain_text[4096],
-	own_path[PATH_MAX + 4096];
+	own_path[PATH_MAX + 4096], range_text[4096];
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -175,6 +175,8 @@ static void settings_start(void)
 	wl_settings.directory = directory_text;
 	wl_settings.run = run_text;
 	wl_settings.nvtx_chain = chain_text;
+	text_copy(range_text, sizeof(range_text), wl_settings.only_range);
+	wl_settings.only_range = range_text;
 }
 
 void wl_nvtx_chain_set(const char *path)
@@ -223,6 +225,7 @@ static void *housekeeping(void *unused)
 	prctl(PR_SET_NAME, "waylay");
 	for (;;) {
 		spool_housekeep();
+		wl_window_tick();
 		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
 	}
 	return unused;
@@ -315,7 +318,8 @@ static void recording_start(const char *why)
 	wl_nvtx_begin();
 	atomic_store(&wl_process_page.life, LIFE_RECORDING);
 	wl_recorded_once = true;
-	wl_recording = true;
+	wl_window_begin();
+	wl_recording_apply();
 	housekeeping_start();
 	wl_debug("recording to %s (first object: %s)", spool_writer_path(), why);
 }
@@ -337,6 +341,26 @@ void wl_recording_begin(const char *why)
 		atomic_store(&wl_process_page.life, LIFE_FAILED);
 	pthread_setcancelstate(cancel, &cancel);
 	errno = saved;
+}
+
+void wl_recording_apply(void)
+{
+	uint32_t off;
+
+	/* Again if another thread changed it meanwhile: the last word counts. */
+	do {
+		off = atomic_load(&wl_off);
+		if (atomic_load(&wl_process_page.life) != LIFE_RECORDING)
+			return;
+		/* Without a thread of ours only threads that record can be told to go on: they stop at
+		 * the writer's door instead of ours. */
+		if (wl_settings.thread) {
+			wl_recording = off == 0;
+		} else {
+			wl_recording = true;
+			spool_writer_record(off == 0);
+		}
+	} while (off != atomic_load(&wl_off));
 }
 
 bool wl_recording_again(void)

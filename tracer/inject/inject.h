@@ -49,6 +49,34 @@ static inline bool wl_record(void)
 	return wl_recorded_once && wl_recording_again();
 }
 
+/* --- windows (window.c) ----------------------------------------------------------------------- */
+
+/* Why nothing is recorded now: bits of enum spool_off, 0 while recording. Ordinary memory, so that a
+ * forked child goes on as its parent left it. */
+extern _Atomic uint32_t wl_off;
+/* True when ranges decide what is recorded, so that NVTX is heard also while nothing is. */
+extern bool wl_watching;
+
+/* As wl_record(), for set-up without which what is recorded later cannot be understood: also while
+ * recording is off. */
+static inline bool wl_record_setup(void)
+{
+	return wl_record() ||
+	       (atomic_load_explicit(&wl_off, memory_order_relaxed) && wl_recorded_once);
+}
+
+/* When a process's recording has begun; `now` is its begin. */
+void wl_window_begin(void);
+/* Delay and duration; from the housekeeping thread, without one from threads that record. */
+void wl_window_tick(void);
+/* A range of NVTX began or ended on this thread (text, domain: interned) or, with an id, anywhere. */
+void wl_window_push(uint32_t text, uint32_t domain);
+void wl_window_pop(uint32_t domain);
+void wl_window_start(uint64_t id, uint32_t text);
+void wl_window_end(uint64_t id);
+/* Makes wl_recording what wl_off says (init.c). */
+void wl_recording_apply(void);
+
 /*
  * The outermost wrapped call that a thread is in, apart for CUDA and libfabric, so that a provider's
  * CUDA copies inside an fi_ call are seen. Known by the frame of its wrapper, and not counted: a call

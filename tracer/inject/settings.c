@@ -61,6 +61,10 @@ const char *wl_setting_accepts(const struct wl_setting *row)
 		return "auto, tsc or monotonic";
 	case WL_SETTING_STACKS:
 		return "none, sync or all";
+	case WL_SETTING_TIME:
+		return "a whole number of ns, us, ms, s, m or h (200ms, 5s), or 0";
+	case WL_SETTING_STEPS:
+		return "A:B, whole numbers from 0 with A less than B (10:20), or nothing for all";
 	case WL_SETTING_TEXT:
 		break;
 	}
@@ -132,6 +136,39 @@ static bool parse_count(const char *value, unsigned *result)
 	return true;
 }
 
+bool wl_time_parse(const char *value, uint64_t *ns)
+{
+	static const char *const units[] = {"ns", "us", "ms", "s", "m", "h", NULL};
+	static const uint64_t scale[] = {1,          1000,         1000000,
+					 1000000000, 60000000000u, 3600000000000u};
+	const char *rest;
+	uint64_t number;
+	int unit;
+
+	if (!parse_number(value, &number, &rest))
+		return false;
+	if (!number && !*rest) {
+		*ns = 0;
+		return true;
+	}
+	if (!one_of(rest, units, &unit) || number > UINT64_MAX / 4 / scale[unit])
+		return false;
+	*ns = number * scale[unit];
+	return true;
+}
+
+static bool parse_steps(const char *value, struct wl_steps *steps)
+{
+	const char *rest;
+
+	if (!*value) {
+		*steps = (struct wl_steps){0};
+		return true;
+	}
+	return parse_number(value, &steps->first, &rest) && *rest == ':' &&
+	       parse_number(rest + 1, &steps->end, &rest) && !*rest && steps->first < steps->end;
+}
+
 /* Checks and stores; false if the value is not one of the type's. */
 static bool store(void *where, enum wl_setting_type type, const char *value)
 {
@@ -156,6 +193,10 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 			return false;
 		*(enum wl_stack_mode *)where = (enum wl_stack_mode)which;
 		return true;
+	case WL_SETTING_TIME:
+		return wl_time_parse(value, where);
+	case WL_SETTING_STEPS:
+		return parse_steps(value, where);
 	case WL_SETTING_DIR:
 		if (!*value)
 			return false;

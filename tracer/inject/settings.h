@@ -12,6 +12,11 @@
 
 enum wl_stack_mode { WL_STACK_NONE, WL_STACK_SYNC, WL_STACK_ALL };
 
+/* Instances of a range, counted from 0: first <= i < end; end 0: all. */
+struct wl_steps {
+	uint64_t first, end;
+};
+
 /* Read once in the constructor from WAYLAY_* variables. One row of settings.def is one variable,
  * one option of `waylay run`, one line of --help and of the man page. */
 struct wl_settings {
@@ -27,6 +32,10 @@ struct wl_settings {
 	const char *nvtx_chain;    /* WAYLAY_NVTX_CHAIN */
 	bool flight_recorder;      /* WAYLAY_FLIGHT_RECORDER */
 	bool thread;               /* WAYLAY_THREAD */
+	uint64_t delay_ns;         /* WAYLAY_DELAY */
+	uint64_t duration_ns;      /* WAYLAY_DURATION; 0: to the end */
+	const char *only_range;    /* WAYLAY_ONLY_RANGE */
+	struct wl_steps steps;     /* WAYLAY_STEPS */
 	bool debug;                /* WAYLAY_DEBUG */
 };
 
@@ -40,6 +49,8 @@ enum wl_setting_type {
 	WL_SETTING_DIR,
 	WL_SETTING_CLOCK,
 	WL_SETTING_STACKS,
+	WL_SETTING_TIME,
+	WL_SETTING_STEPS,
 };
 
 struct wl_setting {
@@ -67,6 +78,9 @@ void wl_settings_defaults(struct wl_settings *settings);
  * what is accepted. settings may be NULL to check alone. */
 int wl_setting_parse(struct wl_settings *settings, const struct wl_setting *row, const char *value,
 		     char *err, size_t err_size);
+/* A time such as 5s, 200ms, 50us, 1.5s is not one: whole numbers of ns, us, ms, s, m, h; 0 needs no
+ * unit. False when it is not understood. */
+bool wl_time_parse(const char *value, uint64_t *ns);
 /* Defaults, then every WAYLAY_* variable of the environment (NULL-terminated "NAME=value" strings,
  * which must outlive settings). 0, or -EINVAL with one line in err. */
 int wl_settings_read(struct wl_settings *settings, char *const *environment, char *err,

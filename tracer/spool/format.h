@@ -18,11 +18,12 @@
 
 #define SPOOL_MAGIC         "WAYSPOOL"
 #define SPOOL_VERSION_MAJOR 1 /* a reader refuses a greater one */
-#define SPOOL_VERSION_MINOR 0 /* a reader accepts a greater one and ignores what it does not know */
+#define SPOOL_VERSION_MINOR 1 /* a reader accepts a greater one and ignores what it does not know */
 #define SPOOL_ENDIAN        0x01020304u
 #define SPOOL_HEADER_BYTES  4096
 #define SPOOL_CHUNK_BYTES   (64u * 1024) /* default; any power of two from 16 KiB to 16 MiB is read */
 #define SPOOL_DROPS         8
+#define SPOOL_CONTROL_TEXT  248
 
 enum spool_clock { SPOOL_CLOCK_MONOTONIC, SPOOL_CLOCK_TSC };
 
@@ -54,6 +55,32 @@ struct spool_header {
 	_Alignas(64) _Atomic uint32_t ended; /* trailer: 1 exit, written last (release) */
 	uint32_t reserved1;
 	int64_t end_monotonic_ns;
+	/* --- control: since version 1.1, see docs/spool-format.md --------------------------------- */
+	_Alignas(64) _Atomic uint32_t asked; /* number of the newest request; by `waylay ctl` */
+	uint32_t command;                    /* enum spool_command; written before `asked` */
+	char command_text[SPOOL_CONTROL_TEXT];
+	_Alignas(64) _Atomic uint32_t answered; /* the request that was acted on; by the process */
+	int32_t answer_status;                  /* of it, 0 or -errno; written before `answered` */
+	_Atomic uint32_t off; /* why nothing is recorded now: bits of enum spool_off; 0: recorded */
+	uint32_t reserved2;
+	char answer_text[SPOOL_CONTROL_TEXT];
+};
+
+/* What `waylay ctl` asks of a process. */
+enum spool_command {
+	SPOOL_COMMAND_NONE,
+	SPOOL_COMMAND_START,
+	SPOOL_COMMAND_STOP,
+	SPOOL_COMMAND_SET, /* command_text: VARIABLE=VALUE */
+	SPOOL_COMMAND_MAX,
+};
+
+/* Why nothing is recorded. */
+enum spool_off {
+	SPOOL_OFF_STOPPED = 1 << 0, /* by ctl or by the job */
+	SPOOL_OFF_DELAY = 1 << 1,   /* WAYLAY_DELAY has not passed */
+	SPOOL_OFF_OVER = 1 << 2,    /* WAYLAY_DURATION has */
+	SPOOL_OFF_RANGE = 1 << 3,   /* outside of what WAYLAY_ONLY_RANGE names */
 };
 
 /* Written when a chunk is closed; all zero (or with committed 0) for a chunk still being filled, whose

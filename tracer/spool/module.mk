@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # libwaylay.so compiles the writer for itself; this library of it is for tests and benchmarks.
 LIBS += libspoolwriter libspoolreader
-libspoolwriter_SRCS := $(sort $(wildcard tracer/spool/writer*.c))
+libspoolwriter_SRCS := $(sort $(wildcard tracer/spool/writer*.c)) tracer/spool/copy.c
 libspoolwriter_CFLAGS := -ftls-model=initial-exec
 # Needs libevents after it.
-libspoolreader_SRCS := $(sort $(wildcard tracer/spool/reader*.c))
+libspoolreader_SRCS := $(sort $(wildcard tracer/spool/reader*.c)) tracer/spool/copy.c
 
 ifneq ($(HAVE_CMOCKA),)
 SPOOL_TESTS := test_spool_write test_spool_limits test_spool_signals test_spool_damage test_spool_kill

@@ -302,9 +302,31 @@ static inline uint32_t spool_generation(void)
 							     : spool_generation_slow();
 }
 
+/*
+ * Control: what `waylay ctl` asks is taken by the housekeeping thread, and where there is none by
+ * threads that record. The handler runs there, one call at a time, under the rules of the event path.
+ * command: enum spool_command. 0 or -errno with one line in answer.
+ */
+typedef int (*spool_control_fn)(uint32_t command, const char *text, char *answer,
+				size_t answer_size);
+/* tick: called where requests are looked for, by threads that record too; NULL: nothing. */
+void spool_control_set(spool_control_fn handler, void (*tick)(void));
+/* Says in the recording that it begins (off == 0) or is off from now on; off: enum spool_off. */
+void spool_control_state(uint32_t off);
+/* A fact about this process alone, which its children do not have. */
+void spool_attribute_own(const char *key, const char *value);
+
 /* What the housekeeping thread calls about every 100 ms: touches pages ahead, clock snapshots of quiet
  * processes, watches the clock. Never called from the event path. */
 void spool_housekeep(void);
+
+/* --- copy (copy.c) -------------------------------------------------------------------------------- */
+
+/*
+ * Copies a recording that may be being written into the empty file `to`. mapping: its file from the
+ * beginning, `bytes` of it. No malloc, no lock. 0, -EINVAL for what is no recording, else -errno.
+ */
+int spool_copy(const void *mapping, uint64_t bytes, int to);
 
 /* --- reader ------------------------------------------------------------------------------------- */
 

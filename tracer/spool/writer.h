@@ -77,6 +77,10 @@ struct spool_writer {
 	double last_rate; /* ns a tick between the last two snapshots */
 	bool rate_rough;  /* only from the calibration at the start */
 
+	/* --- control (writer_control.c) --- */
+	_Atomic uint32_t control_busy;
+	_Atomic uint32_t windows; /* times that recording was switched */
+
 	/* --- housekeeping (writer_house.c) --- */
 	uint64_t house_chunks; /* chunk_next at the last call */
 	uint32_t house_calls;
@@ -171,6 +175,11 @@ uint32_t spool_meta_append(struct spool_writer *w, enum spool_meta_kind kind, co
 
 /* In a child's new spool: the facts that its parent knew. */
 void spool_attributes_again(void);
+
+/* --- writer_control.c --- */
+
+/* Acts on a request if there is one. Two loads otherwise; not on the path of an event. */
+void spool_control_poll(struct spool_writer *w);
 
 /* --- writer_clock.c --- */
 

@@ -24,6 +24,7 @@ static void snapshot_see_to(struct spool_writer *w, struct spool_thread *self, u
 {
 	if (end < atomic_load(&self->snapshot_due))
 		return;
+	spool_control_poll(w);
 	spool_clock_snapshot(w, false);
 	atomic_store(&self->snapshot_due, spool_clock_due(w, end));
 	/* Whoever pokes threads sets its flag first, so that one of the two is seen. After a switch of
@@ -41,9 +42,15 @@ bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t fl
 	struct spool_writer *w;
 	bool done = false;
 
-	/* With recording off, not even a spool is opened. */
-	if (!atomic_load_explicit(&spool_recording, memory_order_relaxed))
-		return false;
+	/* With recording off, not even a spool is opened; but who is to switch it on again is heard. */
+	if (!atomic_load_explicit(&spool_recording, memory_order_relaxed)) {
+		w = spool_writer_open_now();
+		if (w)
+			spool_control_poll(w);
+		errno = saved;
+		if (!atomic_load_explicit(&spool_recording, memory_order_relaxed))
+			return false;
+	}
 	w = spool_writer_get();
 	while (w && !done && why == SPOOL_SUPERSEDED) {
 		struct spool_thread *self = spool_thread_claim(w);

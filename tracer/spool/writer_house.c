@@ -58,6 +58,7 @@ void spool_housekeep(void)
 
 	if (!w)
 		return;
+	spool_control_poll(w);
 	chunks_ahead(w);
 	spool_clock_snapshot(w, false);
 	if (++w->house_calls % REAP_EVERY == 0)

@@ -345,6 +345,16 @@ void spool_attributes_again(void)
 	}
 }
 
+void spool_attribute_own(const char *key, const char *value)
+{
+	struct spool_writer *w = spool_writer_open_now();
+	int saved = errno;
+
+	if (w)
+		attribute_write(w, key, value);
+	errno = saved;
+}
+
 void spool_attribute(const char *key, const char *value)
 {
 	struct spool_writer *w = spool_writer_get();

@@ -93,9 +93,21 @@ static struct event event_of(const void *domain_handle, const struct nvtx_attrib
 	return e;
 }
 
+/* Ranges are heard also while nothing is recorded, when they say what is. */
+static bool heard(void)
+{
+	return wl_recording || __builtin_expect(wl_watching, 0);
+}
+
 static void push_event(struct event e)
 {
 	uint64_t now = spool_now();
+
+	if (__builtin_expect(wl_watching, 0)) {
+		wl_window_push(e.text, e.domain);
+		if (!wl_recording)
+			return;
+	}
 
 	SPOOL_EMIT(nvtx_push, now, now, 0, .payload = e.payload, .domain = e.domain, .text = e.text,
 		   .color = e.color, .category = e.category, .payload_type = e.payload_type);
@@ -104,6 +116,12 @@ static void push_event(struct event e)
 static void start_event(uint64_t id, struct event e)
 {
 	uint64_t now = spool_now();
+
+	if (__builtin_expect(wl_watching, 0)) {
+		wl_window_start(id, e.text);
+		if (!wl_recording)
+			return;
+	}
 
 	SPOOL_EMIT(nvtx_start, now, now, 0, .id = id, .payload = e.payload, .domain = e.domain,
 		   .text = e.text, .color = e.color, .category = e.category,
@@ -120,17 +138,23 @@ static void mark_event(struct event e)
 
 static void pop_event(const void *domain)
 {
+	uint32_t id = object_id(nvtx_object_of(domain, NVTX_KIND_DOMAIN));
 	uint64_t now = spool_now();
 
-	SPOOL_EMIT(nvtx_pop, now, now, 0,
-		   .domain = object_id(nvtx_object_of(domain, NVTX_KIND_DOMAIN)));
+	if (wl_recording)
+		SPOOL_EMIT(nvtx_pop, now, now, 0, .domain = id);
+	if (__builtin_expect(wl_watching, 0))
+		wl_window_pop(id);
 }
 
 static void end_event(uint64_t id)
 {
 	uint64_t now = spool_now();
 
-	SPOOL_EMIT(nvtx_end, now, now, 0, .id = id);
+	if (wl_recording)
+		SPOOL_EMIT(nvtx_end, now, now, 0, .id = id);
+	if (__builtin_expect(wl_watching, 0))
+		wl_window_end(id);
 }
 
 static uint64_t range_number(void)
@@ -191,7 +215,7 @@ static uint64_t start_ex(const struct nvtx_attributes *a)
 	start_ex_fn next = CHAIN(core, NVTX_CORE_START_EX, start_ex_fn);
 	uint64_t id = next ? next(a) : range_number();
 
-	if (wl_recording)
+	if (heard())
 		start_event(id, event_of(NULL, a));
 	return id;
 }
@@ -201,7 +225,7 @@ static uint64_t start_a(const char *text)
 	start_a_fn next = CHAIN(core, NVTX_CORE_START_A, start_a_fn);
 	uint64_t id = next ? next(text) : range_number();
 
-	if (wl_recording)
+	if (heard())
 		start_event(id, (struct event){.text = text_id(text)});
 	return id;
 }
@@ -211,7 +235,7 @@ static uint64_t start_w(const wchar_t *text)
 	start_w_fn next = CHAIN(core, NVTX_CORE_START_W, start_w_fn);
 	uint64_t id = next ? next(text) : range_number();
 
-	if (wl_recording)
+	if (heard())
 		start_event(id, (struct event){.text = wide_id(text)});
 	return id;
 }
@@ -220,7 +244,7 @@ static void range_end(uint64_t id)
 {
 	end_fn next = CHAIN(core, NVTX_CORE_END, end_fn);
 
-	if (wl_recording)
+	if (heard())
 		end_event(id);
 	if (next)
 		next(id);
@@ -231,7 +255,7 @@ static int push_ex(const struct nvtx_attributes *a)
 	push_ex_fn next = CHAIN(core, NVTX_CORE_PUSH_EX, push_ex_fn);
 	int level = next ? next(a) : NVTX_NO_TRACKING;
 
-	if (wl_recording)
+	if (heard())
 		push_event(event_of(NULL, a));
 	return level;
 }
@@ -241,7 +265,7 @@ static int push_a(const char *text)
 	push_a_fn next = CHAIN(core, NVTX_CORE_PUSH_A, push_a_fn);
 	int level = next ? next(text) : NVTX_NO_TRACKING;
 
-	if (wl_recording)
+	if (heard())
 		push_event((struct event){.text = text_id(text)});
 	return level;
 }
@@ -251,7 +275,7 @@ static int push_w(const wchar_t *text)
 	push_w_fn next = CHAIN(core, NVTX_CORE_PUSH_W, push_w_fn);
 	int level = next ? next(text) : NVTX_NO_TRACKING;
 
-	if (wl_recording)
+	if (heard())
 		push_event((struct event){.text = wide_id(text)});
 	return level;
 }
@@ -260,7 +284,7 @@ static int range_pop(void)
 {
 	pop_fn next = CHAIN(core, NVTX_CORE_POP, pop_fn);
 
-	if (wl_recording)
+	if (heard())
 		pop_event(NULL);
 	return next ? next() : NVTX_NO_TRACKING;
 }
@@ -338,7 +362,7 @@ static uint64_t domain_start_ex(void *domain, const struct nvtx_attributes *a)
 	dstart_fn next = CHAIN(core2, NVTX_CORE2_START_EX, dstart_fn);
 	uint64_t id = next ? next(domain, a) : range_number();
 
-	if (wl_recording)
+	if (heard())
 		start_event(id, event_of(domain, a));
 	return id;
 }
@@ -347,7 +371,7 @@ static void domain_range_end(void *domain, uint64_t id)
 {
 	dend_fn next = CHAIN(core2, NVTX_CORE2_END, dend_fn);
 
-	if (wl_recording)
+	if (heard())
 		end_event(id);
 	if (next)
 		next(domain, id);
@@ -358,7 +382,7 @@ static int domain_push_ex(void *domain, const struct nvtx_attributes *a)
 	dpush_fn next = CHAIN(core2, NVTX_CORE2_PUSH_EX, dpush_fn);
 	int level = next ? next(domain, a) : NVTX_NO_TRACKING;
 
-	if (wl_recording)
+	if (heard())
 		push_event(event_of(domain, a));
 	return level;
 }
@@ -367,7 +391,7 @@ static int domain_pop(void *domain)
 {
 	dpop_fn next = CHAIN(core2, NVTX_CORE2_POP, dpop_fn);
 
-	if (wl_recording)
+	if (heard())
 		pop_event(domain);
 	return next ? next(domain) : NVTX_NO_TRACKING;
 }

@@ -29,7 +29,7 @@ static void control_record(const void *object, uint32_t api, uint64_t arg, uint6
 	static return_type hook parameters                                                         \
 	{                                                                                          \
 		__typeof__(object->ops) real = OFI_REAL(object->ops);                              \
-		bool record = OFI_ENTER();                                                         \
+		bool record = OFI_ENTER_SETUP();                                                   \
 		uint64_t begin;                                                                    \
 		return_type ret;                                                                   \
                                                                                                    \
@@ -56,7 +56,7 @@ static struct fi_ops_ep *real_ep_ops(struct fid *fid)
 static int hook_setopt(struct fid *fid, int level, int option, const void *value, size_t bytes)
 {
 	struct fi_ops_ep *real = real_ep_ops(fid);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin, shown = 0;
 	int ret;
 
@@ -100,7 +100,7 @@ static int hook_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr,
 		       struct fid_ep **tx_ep, void *context)
 {
 	struct fi_ops_ep *real = OFI_REAL(sep->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->tx_ctx(sep, index, attr, tx_ep, context);
 
@@ -115,7 +115,7 @@ static int hook_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr,
 		       struct fid_ep **rx_ep, void *context)
 {
 	struct fi_ops_ep *real = OFI_REAL(sep->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->rx_ctx(sep, index, attr, rx_ep, context);
 
@@ -196,7 +196,7 @@ static int hook_av_insert(struct fid_av *av, const void *addr, size_t count, fi_
 			  uint64_t flags, void *context)
 {
 	struct fi_ops_av *real = OFI_REAL(av->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->insert(av, addr, count, fi_addr, flags, context);
 
@@ -211,7 +211,7 @@ static int hook_av_insertsvc(struct fid_av *av, const char *node, const char *se
 			     fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
 	struct fi_ops_av *real = OFI_REAL(av->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->insertsvc(av, node, service, fi_addr, flags, context);
 
@@ -226,7 +226,7 @@ static int hook_av_insertsym(struct fid_av *av, const char *node, size_t nodes, 
 			     size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
 	struct fi_ops_av *real = OFI_REAL(av->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->insertsym(av, node, nodes, service, services, fi_addr, flags, context);
 
@@ -240,7 +240,7 @@ static int hook_av_insertsym(struct fid_av *av, const char *node, size_t nodes, 
 static int hook_av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 {
 	struct fi_ops_av *real = OFI_REAL(av->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->remove(av, fi_addr, count, flags);
 

@@ -23,7 +23,7 @@ static int door_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, 
 	if (!wl_started() || !wl_settings.ofi || wl_is_inside(&wl_depth.ofi, WL_FRAME))
 		return 0;
 	wl_recording_begin("ofi");
-	if (!wl_record())
+	if (!wl_record_setup())
 		return 0;
 	object = ofi_adopt(&(*fabric)->fid, WL_ofi_kind_fabric, 0);
 	ofi_text_add(

@@ -103,7 +103,7 @@ static int getinfo(getinfo_fn real, const void *caller, uint32_t version, const 
 	if (!wl_settings.enabled || !wl_settings.ofi || ofi_internal(caller))
 		return real(version, node, service, flags, hints, info);
 	wl_recording_begin("ofi");
-	if (!ofi_enter(caller))
+	if (!ofi_enter_setup(caller))
 		return real(version, node, service, flags, hints, info);
 	begin = spool_now();
 	ret = real(version, node, service, flags, hints, info);
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) bool fabric_enter(const void *real,
 	if (!wl_settings.enabled || !wl_settings.ofi || ofi_internal(caller))
 		return false;
 	wl_recording_begin("ofi");
-	return ofi_enter(caller);
+	return ofi_enter_setup(caller);
 }
 
 static int fabric1(fabric_fn real, const void *caller, struct fi_fabric_attr *attr,

@@ -42,7 +42,7 @@ static int hook_close(struct fid *fid)
 	struct fi_ops *real = OFI_REAL(fid->ops);
 	struct ofi_object *object = ofi_find(fid);
 	struct ofi_object was = {0};
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin;
 	int ret;
 
@@ -99,7 +99,7 @@ static void adopt_bound(struct fid *bound)
 static int hook_bind(struct fid *fid, struct fid *bound, uint64_t flags)
 {
 	struct fi_ops *real = OFI_REAL(fid->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin;
 	int ret;
 
@@ -155,7 +155,7 @@ static void control_record(const struct fid *fid, int command, uint64_t begin, i
 static int hook_control(struct fid *fid, int command, void *arg)
 {
 	struct fi_ops *real = OFI_REAL(fid->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin;
 	int ret;
 
@@ -182,7 +182,7 @@ static int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void
 			 void *context)
 {
 	struct fi_ops *real = OFI_REAL(fid->ops);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->ops_open(fid, name, flags, ops, context);
 

@@ -50,7 +50,7 @@ static int hook_reg(struct fid *fid, const void *buf, size_t len, uint64_t acces
 		    uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 {
 	struct fi_ops_mr *real = OFI_REAL(((struct fid_domain *)fid)->mr);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->reg(fid, buf, len, access, offset, requested_key, flags, mr, context);
 	struct wl_ev_ofi_mr_reg event = {.addr = (uintptr_t)buf,
@@ -75,7 +75,7 @@ static int hook_regv(struct fid *fid, const struct iovec *iov, size_t count, uin
 		     void *context)
 {
 	struct fi_ops_mr *real = OFI_REAL(((struct fid_domain *)fid)->mr);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->regv(fid, iov, count, access, offset, requested_key, flags, mr, context);
 	struct wl_ev_ofi_mr_reg event = {.access = access,
@@ -124,7 +124,7 @@ static int hook_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t
 			struct fid_mr **mr)
 {
 	struct fi_ops_mr *real = OFI_REAL(((struct fid_domain *)fid)->mr);
-	bool record = OFI_ENTER();
+	bool record = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->regattr(fid, attr, flags, mr);
 	struct wl_ev_ofi_mr_reg event = {.flags = flags, .fd = -1};

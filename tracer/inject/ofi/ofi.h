@@ -179,6 +179,14 @@ static inline bool ofi_internal(const void *caller)
 	return false;
 }
 
+/* Set-up: as below, also while recording is off, since what is opened then is used later. */
+static inline __attribute__((always_inline)) bool ofi_enter_setup(const void *caller)
+{
+	if (!wl_record_setup() || wl_is_inside(&wl_depth.ofi, WL_FRAME) || ofi_internal(caller))
+		return false;
+	wl_enter(&wl_depth.ofi, WL_FRAME);
+	return true;
+}
 /* True: the job's own outermost call, to be recorded; ofi_leave() must follow. */
 static inline __attribute__((always_inline)) bool ofi_enter(const void *caller)
 {
@@ -191,7 +199,8 @@ static inline void ofi_leave(void)
 {
 	wl_leave(&wl_depth.ofi);
 }
-#define OFI_ENTER() ofi_enter(__builtin_return_address(0))
+#define OFI_ENTER()       ofi_enter(__builtin_return_address(0))
+#define OFI_ENTER_SETUP() ofi_enter_setup(__builtin_return_address(0))
 
 /* A call's name, interned once. */
 #define OFI_NAME(text_)                                                                            \

@@ -29,7 +29,7 @@ static inline __attribute__((always_inline)) bool enter_on(const void *parent, c
 {
 	struct ofi_object *object = ofi_find(parent);
 
-	if (!object || !ofi_enter(caller))
+	if (!object || !ofi_enter_setup(caller))
 		return false;
 	if (__builtin_expect(object->unrecorded, 0))
 		ofi_door_used(object);
