@@ -30,6 +30,8 @@ HAVE_LIBFABRIC := $(call pkg,libfabric >= 1.9)
 HAVE_LIBDW     := $(call pkg,libdw)
 HAVE_JANSSON   := $(call pkg,jansson)
 HAVE_ZLIB      := $(call pkg,zlib)
+HAVE_SQLITE    := $(call pkg,sqlite3)
+HAVE_ZSTD      := $(call pkg,libzstd)
 HAVE_UTHASH    := $(call header,uthash.h)
 HAVE_CMOCKA    := $(call pkg,cmocka)
 HAVE_LTTNG     := $(call pkg,lttng-ust >= 2.13)
@@ -136,6 +138,8 @@ config: ## what is built in on this machine, what is left out and why
 	 'elfutils (libdw)' '$(call have,HAVE_LIBDW)' '$(if $(HAVE_LIBDW),,native frames stay module+offset: install libdw-dev)' \
 	 'jansson' '$(call have,HAVE_JANSSON)' '$(if $(HAVE_JANSSON),,needed: install libjansson-dev)' \
 	 'zlib' '$(call have,HAVE_ZLIB)' '$(if $(HAVE_ZLIB),,needed: install zlib1g-dev)' \
+	 'SQLite' '$(call have,HAVE_SQLITE)' '$(if $(HAVE_SQLITE),,no export to SQLite: install libsqlite3-dev)' \
+	 'zstd' '$(call have,HAVE_ZSTD)' '$(if $(HAVE_ZSTD),,no --compress=zstd: install libzstd-dev)' \
 	 'uthash' '$(call have,HAVE_UTHASH)' '$(if $(HAVE_UTHASH),,needed: install uthash-dev)' \
 	 'nvcc (device code)' '$(call have,HAVE_NVCC)' '$(if $(HAVE_NVCC),$(NVCC),workloads run on the CPU back end or the simulated driver only)' \
 	 'cmocka' '$(call have,HAVE_CMOCKA)' '$(if $(HAVE_CMOCKA),,no unit tests: install libcmocka-dev)' \

@@ -44,6 +44,8 @@ struct model_process {
 	uint64_t drops_lost; /* all drops but TRACE_DROP_OVERWRITTEN */
 	bool incomplete;     /* something is missing that was not meant to be: drops or damage */
 	bool aligned; /* false: the recording's clocks made no sense and were taken as they are */
+	int64_t clock_error_ns; /* bound of the clock's error against the reference host: 0 on that host,
+				   from the traffic between hosts elsewhere; -1 unknown */
 };
 
 /*
@@ -227,15 +229,49 @@ void model_matcher_finish(struct model_matcher *matcher);
 const struct model_match_counts *model_matcher_counts(const struct model_matcher *matcher);
 void model_matcher_free(struct model_matcher *matcher);
 
+/* --- selection ---------------------------------------------------------------------------------- */
+
+/* What of a model an export shows. */
+struct selection_spec {
+	int64_t from_ns,
+		to_ns;     /* model's clock; what touches it is shown whole. INT64_MIN, MAX: open */
+	const char *range; /* only what touches an instance of this range in its process; NULL */
+	uint32_t categories; /* bits by enum wl_category; 0 all */
+};
+struct selection;
+
+/* NULL with *error and one line in err. The model must outlive it. */
+struct selection *selection_new(struct model *model, const struct selection_spec *spec, int *error,
+				char *err, size_t err_size);
+void selection_free(struct selection *selection);
+/*
+ * Thinning: calls, instants, runs of polls and transfers are left out, those of the shortest duration
+ * first, until the given part of those counted by the last export is left (0 .. 1). Waits, ranges and
+ * registrations stay; of counters some values do. An export counts anew after selection_restart.
+ */
+void selection_thin(struct selection *selection, double keep);
+void selection_restart(struct selection *selection);
+/* How many the last export left out, of how many. */
+uint64_t selection_thinned(const struct selection *selection, uint64_t *of);
+/* Leaves processes of other ranks out of the model. ranks: bit by rank below 64 * words. -ENOENT if
+ * none is left (the model is then as it was). */
+int model_keep_ranks(struct model *model, const uint64_t *ranks, unsigned words);
+
 /* --- exporters -------------------------------------------------------------------------------- */
 
-enum export_compress { EXPORT_COMPRESS_NONE, EXPORT_COMPRESS_DEFLATE, EXPORT_COMPRESS_MAX };
+enum export_compress {
+	EXPORT_COMPRESS_NONE,
+	EXPORT_COMPRESS_DEFLATE,
+	EXPORT_COMPRESS_ZSTD, /* Perfetto alone, and where the build has it */
+	EXPORT_COMPRESS_MAX,
+};
 
 struct export_options {
 	enum export_compress
-		compress; /* Perfetto: deflate packets; Chrome: gzip (also by a .gz suffix) */
+		compress; /* Perfetto: packets; Chrome, JSON lines: gzip (also by a .gz suffix) */
 	bool no_stacks;   /* leave call stacks out */
 	bool no_args;     /* leave arguments out: names and times alone */
+	struct selection *selection; /* NULL: everything */
 	/* Called now and then with how much is done, 0 to 1000; non-zero stops the export (-EINTR).
 	 */
 	int (*progress)(void *user, unsigned permille);
@@ -263,5 +299,18 @@ int perfetto_export(struct model *model, const char *path, const struct export_o
 		    struct export_result *result, char *err, size_t err_size);
 int chrome_export(struct model *model, const char *path, const struct export_options *options,
 		  struct export_result *result, char *err, size_t err_size);
+
+/*
+ * The same as tables for queries (docs/tables.md). tables: which, made of table_mask, 0 all. CSV is one
+ * file a table: path is the file for one table, a folder (made if need be) for several; JSON lines and
+ * SQLite are one file. result counts every record as a slice.
+ */
+enum table_format { TABLE_FORMAT_CSV, TABLE_FORMAT_JSONL, TABLE_FORMAT_SQLITE };
+int table_export(struct model *model, const char *path, enum table_format format, uint32_t tables,
+		 const struct export_options *options, struct export_result *result, char *err,
+		 size_t err_size);
+/* A table's bit by its name, 0 for none of them; and the name of table 0, 1, ..., NULL past the last. */
+uint32_t table_mask(const char *name);
+const char *table_name(unsigned number);
 
 #endif

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 ifeq ($(HAVE_ZLIB),1)
 LIBS += libexporters
-libexporters_SRCS := $(wildcard exporters/*.c exporters/model/*.c exporters/perfetto/*.c exporters/chrome/*.c)
-libexporters_CFLAGS := $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1 $(call pkg_cflags,libdw)) $(call pkg_cflags,zlib)
+libexporters_SRCS := $(wildcard exporters/*.c exporters/model/*.c exporters/perfetto/*.c exporters/chrome/*.c exporters/table/*.c)
+libexporters_CFLAGS := $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1 $(call pkg_cflags,libdw)) $(call pkg_cflags,zlib) \
+	$(if $(HAVE_SQLITE),-DHAVE_SQLITE=1 $(call pkg_cflags,sqlite3)) $(if $(HAVE_ZSTD),-DHAVE_ZSTD=1 $(call pkg_cflags,libzstd))
 # What a program that links libexporters also needs: after it in _LIBS, and as _LDLIBS.
 EXPORTERS_LIBS := libexporters libspoolreader libevents
-EXPORTERS_LDLIBS := $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) $(call pkg_libs,zlib)
+EXPORTERS_LDLIBS := $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) $(call pkg_libs,zlib) \
+	$(if $(HAVE_SQLITE),$(call pkg_libs,sqlite3)) $(if $(HAVE_ZSTD),$(call pkg_libs,libzstd))
 
 ifeq ($(HAVE_CMOCKA),1)
 EXPORTERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_model*.c tests/unit/test_perfetto*.c tests/unit/test_chrome*.c))

@@ -98,3 +98,10 @@ int output_close(struct output *output, int error, char *err, size_t err_size)
 		failed(err, err_size, doing, output->path, error);
 	return error;
 }
+
+uint64_t output_size(const char *path)
+{
+	struct stat stat_buf;
+
+	return stat(path, &stat_buf) ? 0 : (uint64_t)stat_buf.st_size;
+}

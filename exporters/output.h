@@ -22,5 +22,7 @@ void output_write(struct output *output, const void *data, size_t bytes);
 /* error: 0 to complete the file, or why not: then nothing is left behind. Returns error, or the first
  * failure of writing; err then has one line (unless error was given and err is filled already). */
 int output_close(struct output *output, int error, char *err, size_t err_size);
+/* Bytes in a finished file, 0 if it cannot be asked. */
+uint64_t output_size(const char *path);
 
 #endif

@@ -1,29 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * waylay export: traces for viewers.
+ * waylay export: traces for viewers, tables for queries.
  */
-#include "viewers/options.h"
+#include "viewers/export_options.h"
 #include "viewers/viewers.h"
 
 #include <errno.h>
 #include <string.h>
 
-enum { KEY_FORMAT, KEY_OUTPUT, KEY_COMPRESS, KEY_NO_STACKS };
+enum { KEY_FORMAT, KEY_OUTPUT, KEY_COMPRESS, KEY_TABLE, KEY_NO_STACKS };
 
 struct export_arguments {
 	struct input input;
-	enum trace_format format;
-	const char *output;
-	struct export_options options;
+	struct trace_request request;
+	struct export_choice choice;
 };
 
+static const struct {
+	const char *name, *file; /* file: where to, by default */
+} formats[] = {
+	[TRACE_PERFETTO] = {"perfetto", "waylay.pftrace"},
+	[TRACE_CHROME] = {"chrome", "waylay.json"},
+	[TRACE_CSV] = {"csv", "waylay-csv"},
+	[TRACE_JSONL] = {"jsonl", "waylay.jsonl"},
+	[TRACE_SQLITE] = {"sqlite", "waylay.db"},
+};
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
+
 static const struct option_row rows[] = {
-	{"format", 'f', "FORMAT", "perfetto (default) or chrome", KEY_FORMAT},
+	{"format", 'f', "FORMAT",
+	 "perfetto (default) or chrome, for viewers; csv, jsonl or sqlite, for queries",
+	 KEY_FORMAT},
 	{"output", 'o', "FILE",
-	 "where to, - for standard output (default waylay.pftrace, waylay.json)", KEY_OUTPUT},
-	{"compress", 0, NULL, "deflate packets; gzip for chrome (as FILE.gz does)", KEY_COMPRESS},
+	 "where to, - for standard output (default waylay.pftrace, waylay.json, waylay-csv/, "
+	 "waylay.jsonl, waylay.db)",
+	 KEY_OUTPUT},
+	{"compress", 0, "[=METHOD]",
+	 "deflate (default) or zstd the packets; gzip for chrome and jsonl (as FILE.gz does)",
+	 KEY_COMPRESS},
+	{"table", 0, "LIST", "only these tables of csv, jsonl, sqlite; csv to FILE if it is one",
+	 KEY_TABLE},
 	{"no-stacks", 0, NULL, "leave call stacks out", KEY_NO_STACKS},
 };
+
+static int take_format(struct export_arguments *arguments, const char *arg, char *err,
+		       size_t err_size)
+{
+	for (unsigned i = 0; i < FORMATS; i++) {
+		if (strcmp(arg, formats[i].name) != 0)
+			continue;
+		arguments->request.format = (enum trace_format)i;
+		return 0;
+	}
+	(void)snprintf(err, err_size, "'%.80s' is neither perfetto, chrome, csv, jsonl nor sqlite",
+		       arg);
+	return -EINVAL;
+}
+
+static int take_compress(struct export_arguments *arguments, const char *arg, char *err,
+			 size_t err_size)
+{
+	static const char *const methods[EXPORT_COMPRESS_MAX] = {"none", "deflate", "zstd"};
+
+	for (unsigned i = 0; i < EXPORT_COMPRESS_MAX; i++) {
+		if (strcmp(arg ? arg : "deflate", methods[i]) != 0)
+			continue;
+		arguments->request.options.compress = (enum export_compress)i;
+		return 0;
+	}
+	(void)snprintf(err, err_size, "'%.80s' is neither none, deflate nor zstd", arg);
+	return -EINVAL;
+}
+
+static int take_tables(struct export_arguments *arguments, const char *arg, char *err,
+		       size_t err_size)
+{
+	char name[64], known[256] = "";
+
+	for (;;) {
+		size_t length = strcspn(arg, ",");
+		uint32_t mask;
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(length < 60 ? length : 60), arg);
+		mask = table_mask(name);
+		arguments->request.tables |= mask;
+		if (!mask)
+			break;
+		if (!arg[length])
+			return 0;
+		arg += length + 1;
+	}
+	for (unsigned i = 0; table_name(i); i++)
+		(void)snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+			       i ? ", " : "", table_name(i));
+	(void)snprintf(err, err_size, "'%s' is no table; there are %s", name, known);
+	return -EINVAL;
+}
 
 static int take(void *user, int key, const char *arg, char *err, size_t err_size)
 {
@@ -31,60 +103,107 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 
 	switch (key) {
 	case KEY_FORMAT:
-		arguments->format = strcmp(arg, "chrome") == 0 ? TRACE_CHROME : TRACE_PERFETTO;
-		if (arguments->format == TRACE_CHROME || strcmp(arg, "perfetto") == 0)
-			return 0;
-		(void)snprintf(err, err_size, "'%.80s' is neither perfetto nor chrome", arg);
-		return -EINVAL;
+		return take_format(arguments, arg, err, err_size);
 	case KEY_OUTPUT:
 		if (*arg) {
-			arguments->output = arg;
+			arguments->request.path = arg;
 			return 0;
 		}
 		(void)snprintf(err, err_size, "no file given");
 		return -EINVAL;
 	case KEY_COMPRESS:
-		arguments->options.compress = EXPORT_COMPRESS_DEFLATE;
-		return 0;
+		return take_compress(arguments, arg, err, err_size);
+	case KEY_TABLE:
+		return take_tables(arguments, arg, err, err_size);
 	default:
-		arguments->options.no_stacks = true;
+		arguments->request.options.no_stacks = true;
 		return 0;
 	}
 }
 
+/* What options cannot be had together. */
+static void settle(const struct command_line *line, struct export_arguments *arguments)
+{
+	struct trace_request *request = &arguments->request;
+	bool tables = request->format >= TRACE_CSV;
+	enum export_compress compress = request->options.compress;
+	size_t length;
+
+	if (!request->path)
+		request->path = formats[request->format].file;
+	if (request->tables && !tables)
+		options_mistake(line, "--table is for csv, jsonl and sqlite (--format)");
+	if (arguments->choice.max_bytes && tables)
+		options_mistake(line, "--max-size is for perfetto and chrome (--format)");
+	if (compress == EXPORT_COMPRESS_ZSTD && request->format != TRACE_PERFETTO)
+		options_mistake(line, "--compress=zstd is for perfetto (--format)");
+	if (compress && (request->format == TRACE_CSV || request->format == TRACE_SQLITE))
+		options_mistake(line, "%s is not compressed (--compress)",
+				formats[request->format].name);
+	if (request->format == TRACE_CSV && !strcmp(request->path, "-") &&
+	    __builtin_popcount(request->tables) != 1)
+		options_mistake(line,
+				"several tables are several files: choose one (--table), or a "
+				"folder (-o)");
+	length = strlen(request->path);
+	if (request->format == TRACE_CHROME && length > 3 &&
+	    !strcmp(request->path + length - 3, ".gz"))
+		request->options.compress = EXPORT_COMPRESS_DEFLATE;
+}
+
+static void say_written(const struct trace_request *request, const struct export_result *result)
+{
+	const char *path = strcmp(request->path, "-") == 0 ? "standard output" : request->path;
+
+	if (request->format >= TRACE_CSV)
+		say("%s: %llu events, %llu synchronizations, %llu transfers, %llu registrations, "
+		    "%llu bytes",
+		    path, (unsigned long long)result->slices,
+		    (unsigned long long)result->synchronizations,
+		    (unsigned long long)result->transfers,
+		    (unsigned long long)result->registrations, (unsigned long long)result->bytes);
+	else
+		say("%s: %llu slices, %llu instants, %llu flows, %llu bytes", path,
+		    (unsigned long long)result->slices, (unsigned long long)result->instants,
+		    (unsigned long long)result->flows, (unsigned long long)result->bytes);
+}
+
 int cmd_export(int argc, char **argv)
 {
-	struct export_arguments arguments = {0};
+	static struct export_arguments arguments;
 	const struct command_line line = {
 		.name = "waylay export",
 		.operands = "[DIR|FILE...]",
-		.what = "Writes a recording as a trace for viewers.",
+		.what = "Writes a recording as a trace for viewers, or as tables for queries.",
 		.more = "DIR defaults to $WAYLAY_DIR, else waylay-out.\n\n"
 			"Examples:\n"
 			"  waylay export -o job.pftrace            # ui.perfetto.dev\n"
-			"  waylay export -f chrome -o job.json.gz  # chrome://tracing, speedscope",
+			"  waylay export -f chrome -o job.json.gz  # chrome://tracing, speedscope\n"
+			"  waylay export -f sqlite -o job.db       # docs/tables.md\n"
+			"  waylay export --from 2s --to 3s --rank 0 --max-size 50M",
 		.mistake_status = EXIT_USAGE,
-		.group_count = 2,
+		.group_count = 3,
 		.groups = {{NULL, rows, sizeof(rows) / sizeof(rows[0]), take, &arguments, NULL},
+			   export_choice_options(&arguments.choice),
 			   input_options(&arguments.input)},
 	};
 	struct export_result result = {0};
 	struct model *model;
 	int error;
 
+	memset(&arguments, 0, sizeof(arguments));
 	input_operands(&arguments.input, argc, argv, options_parse(&line, argc, argv));
-	if (!arguments.output)
-		arguments.output =
-			arguments.format == TRACE_CHROME ? "waylay.json" : "waylay.pftrace";
+	settle(&line, &arguments);
 	model = input_open(&arguments.input);
 	if (!model)
 		return EXIT_EXCEEDED;
-	error = trace_write(model, arguments.format, arguments.output, &arguments.options, &result);
+	arguments.request.max_bytes = arguments.choice.max_bytes;
+	error = export_choose(model, &arguments.choice, &arguments.request.options.selection);
 	if (!error)
-		say("%s: %llu slices, %llu instants, %llu flows, %llu bytes",
-		    strcmp(arguments.output, "-") == 0 ? "standard output" : arguments.output,
-		    (unsigned long long)result.slices, (unsigned long long)result.instants,
-		    (unsigned long long)result.flows, (unsigned long long)result.bytes);
+		error = trace_write(model, &arguments.request, &result);
+	if (!error)
+		say_written(&arguments.request, &result);
+	selection_free(arguments.request.options.selection);
 	model_close(model);
 	return error ? EXIT_EXCEEDED : EXIT_HOLDS;
 }

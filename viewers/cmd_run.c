@@ -225,14 +225,14 @@ static bool prepare(const struct run_arguments *arguments, bool only_records)
 
 static void export_trace(struct model *model, const struct run_arguments *arguments)
 {
-	struct export_options options = {0};
 	char name[PATH_MAX];
+	struct trace_request request = {.format = TRACE_PERFETTO, .path = name};
 
 	if (arguments->output)
 		(void)snprintf(name, sizeof(name), "%s", arguments->output);
 	else
 		run_trace_name(arguments->command, name, sizeof(name));
-	if (trace_write(model, TRACE_PERFETTO, name, &options, NULL) == 0)
+	if (trace_write(model, &request, NULL) == 0)
 		say("trace: %s (open it in ui.perfetto.dev)", name);
 }
 

@@ -2,7 +2,7 @@
 # The `waylay` command. All but its main is a library, so that tests use the same objects.
 VIEWERS_CFLAGS := $(call pkg_cflags,jansson) $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1) $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1)
 VIEWERS_LIBS := libviewers libexporters libspoolreader libsettings libevents
-VIEWERS_LDLIBS := $(call pkg_libs,jansson) $(call pkg_libs,zlib) $(if $(HAVE_LIBDW),$(call pkg_libs,libdw)) -ldl
+VIEWERS_LDLIBS := $(call pkg_libs,jansson) $(EXPORTERS_LDLIBS) -ldl
 
 LIBS += libviewers
 libviewers_SRCS := $(filter-out viewers/main.c,$(wildcard viewers/*.c))

@@ -65,14 +65,16 @@ static void wrap(const char *text, int column, int indent)
 static void row_help(const struct option_row *row)
 {
 	char left[128];
+	/* An argument that may be left out is written with its own "=": [=METHOD]. */
+	const char *equals = row->argument && *row->argument != '[' ? "=" : "";
 	int length;
 
 	if (row->letter)
 		length = snprintf(left, sizeof(left), "  -%c, --%s%s%s", row->letter, row->name,
-				  row->argument ? "=" : "", row->argument ? row->argument : "");
+				  equals, row->argument ? row->argument : "");
 	else
-		length = snprintf(left, sizeof(left), "      --%s%s%s", row->name,
-				  row->argument ? "=" : "", row->argument ? row->argument : "");
+		length = snprintf(left, sizeof(left), "      --%s%s%s", row->name, equals,
+				  row->argument ? row->argument : "");
 	if (length < HELP_COLUMN - 1)
 		(void)printf("%-*s", HELP_COLUMN, left);
 	else
@@ -124,14 +126,17 @@ static void rows_translate(const struct command_line *line, const struct place *
 		const struct option_row *row = places[i].row;
 
 		/* Numbered above every letter, so that a letter's value is its own. */
-		longs[i] =
-			(struct option){.name = row->name,
-					.has_arg = row->argument ? required_argument : no_argument,
-					.val = 256 + (int)i};
+		longs[i] = (struct option){.name = row->name,
+					   .has_arg = !row->argument          ? no_argument
+						      : *row->argument == '[' ? optional_argument
+									      : required_argument,
+					   .val = 256 + (int)i};
 		if (!row->letter)
 			continue;
 		*shorts++ = row->letter;
 		if (row->argument)
+			*shorts++ = ':';
+		if (row->argument && *row->argument == '[')
 			*shorts++ = ':';
 	}
 	*shorts = '\0';

@@ -13,13 +13,13 @@
 struct option_row {
 	const char *name;     /* long name without the dashes */
 	char letter;          /* 0: none */
-	const char *argument; /* as --help shows it; NULL: takes none */
+	const char *argument; /* as --help shows it; NULL: takes none; "[=X]": may be left out */
 	const char *help;
 	int key;
 };
 
 /* Rows that one function takes. take: 0, or -EINVAL with what is wrong in err (without the option's
- * name). arg is NULL for a row without argument and lives as long as the program. */
+ * name). arg is NULL for a row without argument, or where it was left out, and lives as long as the program. */
 struct option_group {
 	const char *title; /* above the rows in --help; NULL: none */
 	const struct option_row *rows;

@@ -70,10 +70,16 @@ int report_json(FILE *out, struct model *model, const struct analysis *analysis)
 
 /* --- export (write_trace.c) ------------------------------------------------------------------- */
 
-enum trace_format { TRACE_PERFETTO, TRACE_CHROME };
-/* Writes a trace; says what went wrong. ^C and SIGTERM end it, leave no file, and are then taken as
- * they would have been. 0 or -errno. */
-int trace_write(struct model *model, enum trace_format format, const char *path,
-		struct export_options *options, struct export_result *result);
+enum trace_format { TRACE_PERFETTO, TRACE_CHROME, TRACE_CSV, TRACE_JSONL, TRACE_SQLITE };
+struct trace_request {
+	enum trace_format format;
+	const char *path;
+	uint32_t tables;    /* of a format of tables: which, 0 all */
+	uint64_t max_bytes; /* thins out until the file is no larger; 0: whatever it takes */
+	struct export_options options;
+};
+/* Writes a trace; says what went wrong and what was thinned out. ^C and SIGTERM end it, leave no file,
+ * and are then taken as they would have been. 0 or -errno. result may be NULL. */
+int trace_write(struct model *model, struct trace_request *request, struct export_result *result);
 
 #endif

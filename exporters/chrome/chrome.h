@@ -5,15 +5,9 @@
 #ifndef WAYLAY_EXPORTERS_CHROME_H
 #define WAYLAY_EXPORTERS_CHROME_H
 
-#include "exporters/chrome/json.h"
+#include "exporters/json_args.h"
 #include "exporters/exporters.h"
 #include "exporters/model/number_map.h"
-
-/* Where a type has the arguments that are treated apart: indexes, -1 none. */
-struct chrome_type {
-	const struct wl_event_type *type;
-	int name, stack, cls, rule, payload, payload_type;
-};
 
 struct chrome {
 	struct json json;
@@ -24,7 +18,7 @@ struct chrome {
 	int64_t base_ns; /* times count from here: they must stay small to stay exact */
 	bool first;      /* no event written yet */
 	uint64_t async;  /* ids of asynchronous pairs and of flows */
-	struct chrome_type types[64]; /* the newest asked for, by number */
+	struct json_types types;
 	/* Frames of stacks as a tree: a node's number is its id in the file. */
 	struct number_map nodes;
 	struct chrome_node {
@@ -34,7 +28,6 @@ struct chrome {
 	uint32_t node_capacity;
 };
 
-const struct chrome_type *chrome_type_of(struct chrome *chrome, const struct wl_event_type *type);
 /* What a record is called. */
 const char *chrome_name(struct chrome *chrome, const struct trace_event *event);
 

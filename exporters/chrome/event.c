@@ -8,27 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct chrome_type *chrome_type_of(struct chrome *chrome, const struct wl_event_type *type)
-{
-	struct chrome_type *kept = &chrome->types[type->number % 64];
-
-	if (kept->type == type)
-		return kept;
-	kept->type = type;
-	kept->name = model_arg_index(type, "api");
-	if (kept->name < 0)
-		kept->name = model_arg_index(type, "text");
-	kept->stack = model_arg_index(type, "stack");
-	kept->cls = model_arg_index(type, "cls");
-	kept->rule = model_arg_index(type, "rule");
-	kept->payload = model_arg_index(type, "payload");
-	kept->payload_type = model_arg_index(type, "payload_type");
-	return kept;
-}
-
 const char *chrome_name(struct chrome *chrome, const struct trace_event *event)
 {
-	int index = chrome_type_of(chrome, event->type)->name;
+	int index = json_type_of(&chrome->types, event->type)->name;
 	const char *name = "";
 
 	if (index >= 0 && event->args[index])
@@ -62,109 +44,17 @@ void chrome_end(struct chrome *chrome)
 	json_raw(&chrome->json, "}");
 }
 
-/* --- arguments ---------------------------------------------------------------------------------- */
-
 void chrome_member(struct chrome *chrome, bool *any, const char *name)
 {
-	json_raw(&chrome->json, *any ? ",\"" : "\"");
-	*any = true;
-	json_raw(&chrome->json, name);
-	json_raw(&chrome->json, "\":");
-}
-
-static void put_payload(struct json *json, uint64_t value, unsigned type)
-{
-	uint32_t low = (uint32_t)value;
-	double large;
-	float small;
-
-	memcpy(&large, &value, sizeof(large));
-	memcpy(&small, &low, sizeof(small));
-	switch (type) {
-	case WL_payload_type_f64:
-		json_double(json, large);
-		break;
-	case WL_payload_type_f32:
-		json_double(json, (double)small);
-		break;
-	case WL_payload_type_i64:
-		json_int(json, (int64_t)value);
-		break;
-	case WL_payload_type_i32:
-		json_int(json, (int32_t)low);
-		break;
-	default:
-		json_safe_uint(json, value);
-		break;
-	}
-}
-
-static bool left_out(const struct wl_arg *arg, uint64_t value)
-{
-	const char *word;
-
-	switch (arg->show) {
-	case WL_SHOW_STACK:
-		return true;
-	case WL_SHOW_STR:
-	case WL_SHOW_FLAGS:
-		return value == 0;
-	case WL_SHOW_ENUM:
-		word = arg->enumeration->count ? arg->enumeration->words[0] : "";
-		return value == 0 && (!strcmp(word, "none") || !strcmp(word, "unknown") ||
-				      !strcmp(word, "other"));
-	default:
-		return false;
-	}
-}
-
-static void put_value(struct chrome *chrome, const struct wl_arg *arg, uint64_t value)
-{
-	struct json *json = &chrome->json;
-
-	if (arg->show == WL_SHOW_STR)
-		json_text(json,
-			  model_string(chrome->model, chrome->process->index, (uint32_t)value));
-	else if (arg->show == WL_SHOW_ENUM && value < arg->enumeration->count)
-		json_text(json, arg->enumeration->words[value]);
-	else if (arg->show == WL_SHOW_HEX || arg->show == WL_SHOW_FLAGS)
-		json_hex(json, value);
-	else if (arg->type == WL_TYPE_i32 || arg->type == WL_TYPE_i64)
-		json_int(json, (int64_t)value);
-	else
-		json_safe_uint(json, value);
+	json_member(&chrome->json, any, name);
 }
 
 bool chrome_args(struct chrome *chrome, const struct trace_event *event)
 {
-	static const char *const flags[] = {"captured", "in_provider", "inner_layer", "guessed"};
-	const struct wl_event_type *type = event->type;
-	const struct chrome_type *kept = chrome_type_of(chrome, type);
-	bool any = false;
-
 	if (chrome->options->no_args)
 		return false;
-	for (int i = 0; i < (int)type->arg_count; i++) {
-		const struct wl_arg *arg = &type->args[i];
-		bool payload = i == kept->payload && kept->payload_type >= 0;
-		unsigned kind = payload ? (unsigned)event->args[kept->payload_type] : 0;
-
-		if (i == kept->name || left_out(arg, event->args[i]) ||
-		    (payload && kind == WL_payload_type_none))
-			continue;
-		chrome_member(chrome, &any, arg->name);
-		if (payload)
-			put_payload(&chrome->json, event->args[i], kind);
-		else
-			put_value(chrome, arg, event->args[i]);
-	}
-	for (unsigned i = 0; i < 4; i++) {
-		if (!(event->flags & 1u << i))
-			continue;
-		chrome_member(chrome, &any, flags[i]);
-		json_raw(&chrome->json, "true");
-	}
-	return any;
+	return json_args(&chrome->json, &chrome->types, chrome->model, chrome->process->index,
+			 event);
 }
 
 /* --- stacks ------------------------------------------------------------------------------------- */

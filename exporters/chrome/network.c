@@ -11,6 +11,18 @@
 struct network_export {
 	struct chrome *chrome;
 	int64_t bytes_in_flight, bytes_posted, registered_bytes, registrations;
+	int64_t counter_ns[4]; /* of the newest value shown, by enum counter */
+};
+
+enum counter { BYTES_IN_FLIGHT, BYTES_POSTED, REGISTERED_BYTES, REGISTRATIONS };
+static const struct {
+	const char *name;
+	enum wl_category category;
+} counters[] = {
+	[BYTES_IN_FLIGHT] = {"Bytes in flight", WL_CAT_ofi_xfer},
+	[BYTES_POSTED] = {"Receive bytes posted", WL_CAT_ofi_xfer},
+	[REGISTERED_BYTES] = {"Registered bytes", WL_CAT_ofi_mr},
+	[REGISTRATIONS] = {"Live registrations", WL_CAT_ofi_mr},
 };
 
 static int64_t tid_of(const struct network_export *export, uint32_t thread)
@@ -31,14 +43,18 @@ static void put_id(struct chrome *chrome, uint64_t id)
 	json_hex(&chrome->json, id);
 }
 
-static void put_counter(struct network_export *export, const char *name, int64_t monotonic_ns,
+static void put_counter(struct network_export *export, enum counter counter, int64_t monotonic_ns,
 			int64_t value)
 {
 	struct chrome *chrome = export->chrome;
+	int64_t ts = model_time(chrome->process, monotonic_ns);
 
+	if (!select_counter(chrome->options->selection, chrome->process->index,
+			    counters[counter].category, ts, &export->counter_ns[counter]))
+		return;
 	/* Counters belong to the process; a tid is wanted all the same. */
-	chrome_event(chrome, "C", name, "counter", chrome->process->unique_pid,
-		     model_time(chrome->process, monotonic_ns));
+	chrome_event(chrome, "C", counters[counter].name, "counter", chrome->process->unique_pid,
+		     ts);
 	json_raw(&chrome->json, ",\"args\":{\"value\":");
 	json_int(&chrome->json, value);
 	json_raw(&chrome->json, "}");
@@ -55,10 +71,10 @@ static void count_bytes(struct network_export *export, const struct trace_event 
 		return;
 	if (is_receive(post)) {
 		export->bytes_posted += bytes;
-		put_counter(export, "Receive bytes posted", monotonic_ns, export->bytes_posted);
+		put_counter(export, BYTES_POSTED, monotonic_ns, export->bytes_posted);
 	} else {
 		export->bytes_in_flight += bytes;
-		put_counter(export, "Bytes in flight", monotonic_ns, export->bytes_in_flight);
+		put_counter(export, BYTES_IN_FLIGHT, monotonic_ns, export->bytes_in_flight);
 	}
 }
 
@@ -100,8 +116,13 @@ static void put_arrow(struct network_export *export, const struct model_transfer
 	int64_t begin = model_time(chrome->process, transfer->post.begin_ns);
 	int64_t end = model_time(chrome->process, transfer->post.end_ns);
 	int64_t completed = model_time(chrome->process, transfer->end_ns);
+	const struct selection *selection = chrome->options->selection;
+	unsigned process = chrome->process->index;
 
-	if (transfer->how != MODEL_TRANSFER_COMPLETED || end - begin < 2 || completed <= begin + 1)
+	if (transfer->how != MODEL_TRANSFER_COMPLETED || end - begin < 2 ||
+	    completed <= begin + 1 ||
+	    !select_keeps(selection, process, WL_CAT_ofi_xfer, begin, end) ||
+	    !select_keeps(selection, process, WL_CAT_ofi_cq, completed, completed))
 		return;
 	chrome_event(chrome, "s", "transfer", "flow", tid_of(export, transfer->post.thread),
 		     begin + 1);
@@ -126,9 +147,8 @@ static const char *how_text(const struct model_transfer *transfer)
 									    : texts[transfer->how];
 }
 
-static void on_transfer(void *user, const struct model_transfer *transfer)
+static void put_transfer(struct network_export *export, const struct model_transfer *transfer)
 {
-	struct network_export *export = user;
 	struct chrome *chrome = export->chrome;
 	const struct trace_event *post = &transfer->post;
 	const char *name = chrome_name(chrome, post);
@@ -150,8 +170,28 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 	close_pair(export, name, "ofi_xfer", post->thread, transfer->end_ns);
 	put_arrow(export, transfer);
 	chrome->result->transfers++;
+}
+
+static bool taken(const struct network_export *export, enum wl_category category, int64_t begin_ns,
+		  int64_t end_ns)
+{
+	const struct chrome *chrome = export->chrome;
+
+	return (category == WL_CAT_ofi_xfer
+			? select_takes(chrome->options->selection, chrome->process->index, category,
+				       model_time(chrome->process, begin_ns),
+				       model_time(chrome->process, end_ns))
+			: select_shows(chrome->options->selection, chrome->process->index, category,
+				       model_time(chrome->process, begin_ns),
+				       model_time(chrome->process, end_ns)));
+}
+
+static void on_transfer(void *user, const struct model_transfer *transfer)
+{
+	if (taken(user, WL_CAT_ofi_xfer, transfer->post.begin_ns, transfer->end_ns))
+		put_transfer(user, transfer);
 	if (transfer->counted)
-		count_bytes(export, post, transfer->end_ns, -1);
+		count_bytes(user, &transfer->post, transfer->end_ns, -1);
 }
 
 static void count_registration(struct network_export *export, const struct trace_event *reg,
@@ -159,8 +199,8 @@ static void count_registration(struct network_export *export, const struct trace
 {
 	export->registered_bytes += counted_bytes(MODEL_ARG(reg, ofi_mr_reg, bytes)) * sign;
 	export->registrations += sign;
-	put_counter(export, "Registered bytes", monotonic_ns, export->registered_bytes);
-	put_counter(export, "Live registrations", monotonic_ns, export->registrations);
+	put_counter(export, REGISTERED_BYTES, monotonic_ns, export->registered_bytes);
+	put_counter(export, REGISTRATIONS, monotonic_ns, export->registrations);
 }
 
 static void on_registered(void *user, const struct model_registration *registration)
@@ -168,9 +208,9 @@ static void on_registered(void *user, const struct model_registration *registrat
 	count_registration(user, &registration->reg, registration->reg.end_ns, 1);
 }
 
-static void on_unregistered(void *user, const struct model_registration *registration)
+static void put_registration(struct network_export *export,
+			     const struct model_registration *registration)
 {
-	struct network_export *export = user;
 	struct chrome *chrome = export->chrome;
 	const struct trace_event *reg = &registration->reg;
 	const char *name = chrome_name(chrome, reg);
@@ -182,7 +222,13 @@ static void on_unregistered(void *user, const struct model_registration *registr
 	json_raw(&chrome->json, registration->closed ? "true" : "false");
 	close_pair(export, name, "ofi_mr", reg->thread, registration->end_ns);
 	chrome->result->registrations++;
-	count_registration(export, reg, registration->end_ns, -1);
+}
+
+static void on_unregistered(void *user, const struct model_registration *registration)
+{
+	if (taken(user, WL_CAT_ofi_mr, registration->reg.begin_ns, registration->end_ns))
+		put_registration(user, registration);
+	count_registration(user, &registration->reg, registration->end_ns, -1);
 }
 
 static void on_range_end(void *user, const struct model_range *range)
@@ -191,7 +237,7 @@ static void on_range_end(void *user, const struct model_range *range)
 	const char *name = *range->name ? range->name : "nvtx_start";
 	bool any = false;
 
-	if (!range->across)
+	if (!range->across || !taken(export, WL_CAT_nvtx, range->begin_ns, range->end_ns))
 		return;
 	open_pair(export, name, "nvtx", range->thread, range->begin_ns);
 	if (*range->domain) {
@@ -219,7 +265,8 @@ static const struct model_match_ops callbacks = {
 
 int chrome_network(struct chrome *chrome)
 {
-	struct network_export export = {.chrome = chrome};
+	struct network_export export = {.chrome = chrome,
+					.counter_ns = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN}};
 
 	return walk_merged(chrome->model, chrome->process->index, &callbacks, &export, on_stop,
 			   &chrome->result->match);

@@ -36,7 +36,7 @@ static const char *name_of(struct chrome *chrome, const struct nest_item *item)
 
 static uint32_t stack_of(struct chrome *chrome, const struct nest_item *item)
 {
-	int index = chrome_type_of(chrome, item->event.type)->stack;
+	int index = json_type_of(&chrome->types, item->event.type)->stack;
 
 	if (item->inflight)
 		return item->inflight->stack;
@@ -78,7 +78,7 @@ static void put_synchronization(struct thread_export *export, const struct nest_
 	struct chrome *chrome = export->chrome;
 	const struct model_process *process = chrome->process;
 	int64_t tid = chrome_synchronization_tid(process, export->thread);
-	int index = chrome_type_of(chrome, item->event.type)->rule;
+	int index = json_type_of(&chrome->types, item->event.type)->rule;
 	bool any = false;
 	char name[128];
 
@@ -140,7 +140,7 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool continued)
 {
 	struct thread_export *export = user;
-	int cls = chrome_type_of(export->chrome, item->event.type)->cls;
+	int cls = json_type_of(&export->chrome->types, item->event.type)->cls;
 
 	(void)continued;
 	if (item->event.type->form != WL_FORM_CALL)
@@ -246,8 +246,8 @@ int chrome_threads(struct chrome *chrome, bool *merged)
 {
 	struct thread_export export = {.chrome = chrome};
 	struct nest_counts counts = {0};
-	int error = walk_threads(chrome->model, chrome->process->index, &callbacks, &export,
-				 &counts, merged);
+	int error = walk_threads(chrome->model, chrome->process->index, chrome->options->selection,
+				 &callbacks, &export, &counts, merged);
 
 	chrome->result->slices += counts.slices;
 	chrome->result->instants += counts.instants;

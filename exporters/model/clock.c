@@ -161,6 +161,7 @@ static int make_knots(struct process *process, const struct reference *reference
 	}
 	free(clocks);
 	process->public.aligned = count > 0;
+	process->public.clock_error_ns = home ? 0 : -1;
 	process->knots = knots;
 	process->knot_count = simplify(knots, count, home);
 	return 0;

@@ -484,6 +484,29 @@ int model_settle(struct model *model, const struct model_options *options, char 
 	return 0;
 }
 
+int model_keep_ranks(struct model *model, const uint64_t *ranks, unsigned words)
+{
+	bool *keep = calloc(model->process_count + 1u, sizeof(*keep));
+	unsigned kept = 0;
+
+	if (!keep)
+		return -ENOMEM;
+	for (unsigned i = 0; i < model->process_count; i++) {
+		unsigned rank = (unsigned)model->processes[i]->public.info.rank;
+
+		keep[i] = rank / 64 < words && ranks[rank / 64] >> rank % 64 & 1;
+		kept += keep[i];
+	}
+	if (kept) {
+		leave_out(model, keep);
+		for (unsigned i = 0; i < model->process_count; i++)
+			model->processes[i]->public.index = i;
+		find_bounds(model);
+	}
+	free(keep);
+	return kept ? 0 : -ENOENT;
+}
+
 int model_from_readers(struct trace_reader *const *readers, unsigned count,
 		       const struct model_options *options, struct model **model, char *err,
 		       size_t err_size)

@@ -20,6 +20,7 @@ struct walk {
 	const struct trace_inflight *calls;
 	unsigned call_count;
 	bool *merged;
+	struct select_nest select;
 };
 
 /* The call the thread had not returned from, as a record that ends with the recording. */
@@ -79,6 +80,18 @@ static bool kind_is_run(struct kinds *kinds, const struct wl_event_type *type)
 	return kinds->runs[slot];
 }
 
+static bool run_shown(const struct walk *walk, const struct trace_event *event)
+{
+	struct selection *selection = walk->select.selection;
+	unsigned process = walk->process->index;
+
+	if (model_event_class(event) == WL_call_class_waits)
+		return select_shows(selection, process, event->type->category, event->begin_ns,
+				    event->end_ns);
+	return select_takes(selection, process, event->type->category, event->begin_ns,
+			    event->end_ns);
+}
+
 static int feed_records(struct walk *walk, unsigned thread)
 {
 	const struct wl_event_type *post = wl_event_type(WL_EV_ofi_post);
@@ -105,27 +118,29 @@ static int feed_records(struct walk *walk, unsigned thread)
 			error = check(walk, thread, event.end_ns);
 		event.begin_ns = model_time(walk->process, event.begin_ns);
 		event.end_ns = model_time(walk->process, event.end_ns);
-		if (kind_is_run(&kinds, event.type))
-			walk->ops->run(walk->user, &event);
-		else
+		if (kind_is_run(&kinds, event.type)) {
+			if (run_shown(walk, &event))
+				walk->ops->run(walk->user, &event);
+		} else
 			nest_feed(walk->nest, &event, ordinal, NULL);
 	}
 	model_cursor_close(cursor);
 	return error;
 }
 
-static void add_nest_counts(struct nest_counts *to, const struct nest_counts *from)
+static void add_nest_counts(struct nest_counts *to, const struct nest_counts *from,
+			    const struct select_nest *told)
 {
-	to->slices += from->slices;
-	to->instants += from->instants;
+	to->slices += told ? told->slices : from->slices;
+	to->instants += told ? told->instants : from->instants;
 	to->split += from->split;
 	to->too_deep += from->too_deep;
 	to->orphans += from->orphans;
 	to->adjusted += from->adjusted;
 }
 
-int walk_threads(struct model *model, unsigned index, const struct walk_ops *ops, void *user,
-		 struct nest_counts *counts, bool *merged)
+int walk_threads(struct model *model, unsigned index, struct selection *selection,
+		 const struct walk_ops *ops, void *user, struct nest_counts *counts, bool *merged)
 {
 	const struct model_process *process = model_process(model, index);
 	struct trace_inflight *calls = calloc(INFLIGHT_MAX, sizeof(*calls));
@@ -133,11 +148,19 @@ int walk_threads(struct model *model, unsigned index, const struct walk_ops *ops
 			    .process = process,
 			    .ops = ops,
 			    .user = user,
-			    .nest = nest_new(&ops->nest, user, WINDOW),
 			    .calls = calls,
-			    .merged = merged};
+			    .merged = merged,
+			    .select = {.selection = selection,
+				       .process = process,
+				       .ops = &ops->nest,
+				       .user = user}};
 	int64_t end_ns = model_time(process, process->info.end_ns);
-	int error = walk.nest && calls ? 0 : -ENOMEM;
+	int error;
+
+	/* Without a selection nothing stands in between. */
+	walk.nest = selection ? nest_new(&select_nest_ops, &walk.select, WINDOW)
+			      : nest_new(&ops->nest, user, WINDOW);
+	error = walk.nest && calls ? 0 : -ENOMEM;
 
 	if (!error)
 		walk.call_count = model_inflight(model, index, calls, INFLIGHT_MAX);
@@ -150,13 +173,14 @@ int walk_threads(struct model *model, unsigned index, const struct walk_ops *ops
 		nest_finish(walk.nest, end_ns);
 	}
 	if (walk.nest)
-		add_nest_counts(counts, nest_counts(walk.nest));
+		add_nest_counts(counts, nest_counts(walk.nest), selection ? &walk.select : NULL);
+	select_nest_done(&walk.select);
 	nest_free(walk.nest);
 	free(calls);
 	return error;
 }
 
-static void add_match_counts(struct model_match_counts *to, const struct model_match_counts *from)
+void walk_add_match_counts(struct model_match_counts *to, const struct model_match_counts *from)
 {
 	to->transfers += from->transfers;
 	to->exact += from->exact;
@@ -186,7 +210,7 @@ int walk_merged(struct model *model, unsigned process, const struct model_match_
 	if (!error) {
 		model_matcher_finish(matcher);
 		error = stop(user);
-		add_match_counts(counts, model_matcher_counts(matcher));
+		walk_add_match_counts(counts, model_matcher_counts(matcher));
 	}
 	model_cursor_close(cursor);
 	model_matcher_free(matcher);

@@ -8,6 +8,7 @@
 
 #include "exporters/exporters.h"
 #include "exporters/model/nest.h"
+#include "exporters/model/select.h"
 
 struct walk_ops {
 	/* Before a thread's first slice. */
@@ -20,15 +21,18 @@ struct walk_ops {
 };
 
 /* All threads of a process. Items carry the thread's running number of posts and of completions as
- * ordinal. *merged: whether walk_merged would find anything but push / pop ranges. counts are added
- * to. 0 or -errno. */
-int walk_threads(struct model *model, unsigned process, const struct walk_ops *ops, void *user,
-		 struct nest_counts *counts, bool *merged);
+ * ordinal. selection: what of it is told (NULL all), which counts.slices and counts.instants tell.
+ * *merged: whether walk_merged would find anything but push / pop ranges. counts are added to. 0 or
+ * -errno. */
+int walk_threads(struct model *model, unsigned process, struct selection *selection,
+		 const struct walk_ops *ops, void *user, struct nest_counts *counts, bool *merged);
 
 /* One merged pass through a matcher. stop: asked after each record, non-zero ends it. counts are
  * added to. */
 int walk_merged(struct model *model, unsigned process, const struct model_match_ops *ops,
 		void *user, int (*stop)(void *user), struct model_match_counts *counts);
+
+void walk_add_match_counts(struct model_match_counts *to, const struct model_match_counts *from);
 
 /* A size for a counter: a damaged one must not overflow the sum of all that can be open. */
 #define COUNTED_MAX (1ull << 46)

@@ -28,7 +28,8 @@ struct network_export {
 	unsigned group_count, group_capacity, group_last;
 	bool network_declared;
 	int64_t bytes_in_flight, bytes_posted, registered_bytes, registrations;
-	uint64_t counters; /* bit by track_kind: declared */
+	uint64_t counters;                                /* bit by track_kind: declared */
+	int64_t counter_ns[TRACK_REGISTRATIONS_LIVE + 1]; /* of the newest value shown */
 	int error;
 };
 
@@ -143,11 +144,12 @@ static uint32_t name_of(struct trace *trace, const struct trace_event *event, un
 static const struct {
 	const char *name;
 	enum counter_unit unit;
+	enum wl_category category;
 } counter_tracks[] = {
-	[TRACK_BYTES_IN_FLIGHT] = {"Bytes in flight", UNIT_BYTES},
-	[TRACK_BYTES_POSTED] = {"Receive bytes posted", UNIT_BYTES},
-	[TRACK_REGISTERED_BYTES] = {"Registered bytes", UNIT_BYTES},
-	[TRACK_REGISTRATIONS_LIVE] = {"Live registrations", UNIT_COUNT},
+	[TRACK_BYTES_IN_FLIGHT] = {"Bytes in flight", UNIT_BYTES, WL_CAT_ofi_xfer},
+	[TRACK_BYTES_POSTED] = {"Receive bytes posted", UNIT_BYTES, WL_CAT_ofi_xfer},
+	[TRACK_REGISTERED_BYTES] = {"Registered bytes", UNIT_BYTES, WL_CAT_ofi_mr},
+	[TRACK_REGISTRATIONS_LIVE] = {"Live registrations", UNIT_COUNT, WL_CAT_ofi_mr},
 };
 
 static void put_counter(struct network_export *export, enum track_kind kind, int64_t ts,
@@ -157,6 +159,9 @@ static void put_counter(struct network_export *export, enum track_kind kind, int
 	uint64_t parent = uuid_process(export->process), uuid = uuid_track(parent, kind, 0);
 	uint8_t *packet, *event;
 
+	if (!select_counter(trace->options->selection, export->process->index,
+			    counter_tracks[kind].category, ts, &export->counter_ns[kind]))
+		return;
 	if (!(export->counters & 1ull << kind)) {
 		export->counters |= 1ull << kind;
 		describe_counter(trace, uuid, parent, counter_tracks[kind].name,
@@ -249,13 +254,40 @@ static struct lane_group *endpoint_group(struct network_export *export, uint64_t
 	return group_of(export, TRACK_NETWORK, endpoint, network, name);
 }
 
-static void on_transfer(void *user, const struct model_transfer *transfer)
+/* Whether a record of the transfer's is shown on its thread, for an arrow to end at. */
+static bool record_shown(const struct network_export *export, enum wl_category category,
+			 int64_t begin_ns, int64_t end_ns)
 {
-	struct network_export *export = user;
+	return select_keeps(export->trace->options->selection, export->process->index, category,
+			    begin_ns, end_ns);
+}
+
+static void put_transfer_flows(struct network_export *export, const struct model_transfer *transfer,
+			       int64_t begin, int64_t end)
+{
 	struct trace *trace = export->trace;
 	const struct trace_event *post = &transfer->post;
-	int64_t begin = model_time(export->process, post->begin_ns);
-	int64_t end = model_time(export->process, transfer->end_ns);
+
+	if (record_shown(export, WL_CAT_ofi_xfer, begin,
+			 model_time(export->process, post->end_ns))) {
+		pb_TrackEvent_flow_ids(&trace->pb, flow_id(export->process, FLOW_POST, post->thread,
+							   transfer->post_ordinal));
+		trace->result->flows++;
+	}
+	if (transfer->how == MODEL_TRANSFER_COMPLETED &&
+	    record_shown(export, WL_CAT_ofi_cq, end, end)) {
+		pb_TrackEvent_flow_ids(&trace->pb, flow_id(export->process, FLOW_COMPLETION,
+							   transfer->completion_thread,
+							   transfer->completion_ordinal));
+		trace->result->flows++;
+	}
+}
+
+static void put_transfer(struct network_export *export, const struct model_transfer *transfer,
+			 int64_t begin, int64_t end)
+{
+	struct trace *trace = export->trace;
+	const struct trace_event *post = &transfer->post;
 	struct lane_group *group =
 		endpoint_group(export, MODEL_ARG(post, ofi_post, ep), transfer->provider);
 	uint64_t track = lane_track(export, group, begin, end);
@@ -267,20 +299,23 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 	name = name_of(trace, post, WL_ARG(ofi_post, api));
 	event = open_slice(export, track, begin, name, WL_CAT_ofi_xfer, &packet);
 	put_transfer_args(trace, transfer);
-	pb_TrackEvent_flow_ids(&trace->pb, flow_id(export->process, FLOW_POST, post->thread,
-						   transfer->post_ordinal));
-	if (transfer->how == MODEL_TRANSFER_COMPLETED) {
-		pb_TrackEvent_flow_ids(&trace->pb, flow_id(export->process, FLOW_COMPLETION,
-							   transfer->completion_thread,
-							   transfer->completion_ordinal));
-		trace->result->flows++;
-	}
+	put_transfer_flows(export, transfer, begin, end);
 	close_slice(trace, packet, event);
 	put_end(trace, track, end);
 	trace->result->transfers++;
-	trace->result->flows++;
+}
+
+static void on_transfer(void *user, const struct model_transfer *transfer)
+{
+	struct network_export *export = user;
+	int64_t begin = model_time(export->process, transfer->post.begin_ns);
+	int64_t end = model_time(export->process, transfer->end_ns);
+
+	if (select_takes(export->trace->options->selection, export->process->index, WL_CAT_ofi_xfer,
+			 begin, end))
+		put_transfer(export, transfer, begin, end);
 	if (transfer->counted)
-		count_bytes(export, post, end, -1);
+		count_bytes(export, &transfer->post, end, -1);
 }
 
 /* --- registrations and ranges ------------------------------------------------------------------- */
@@ -302,14 +337,13 @@ static void on_registered(void *user, const struct model_registration *registrat
 			   model_time(export->process, registration->reg.end_ns), 1);
 }
 
-static void on_unregistered(void *user, const struct model_registration *registration)
+static void put_registration(struct network_export *export,
+			     const struct model_registration *registration, int64_t begin,
+			     int64_t end)
 {
-	struct network_export *export = user;
 	struct trace *trace = export->trace;
 	const struct trace_event *reg = &registration->reg;
 	const struct type_cache *cache;
-	int64_t begin = model_time(export->process, reg->begin_ns);
-	int64_t end = model_time(export->process, registration->end_ns);
 	struct lane_group *group = group_of(export, TRACK_REGISTRATIONS, 0,
 					    uuid_process(export->process), "Memory registrations");
 	uint64_t track = lane_track(export, group, begin, end);
@@ -330,7 +364,18 @@ static void on_unregistered(void *user, const struct model_registration *registr
 	close_slice(trace, packet, event);
 	put_end(trace, track, end);
 	trace->result->registrations++;
-	count_registration(export, reg, end, -1);
+}
+
+static void on_unregistered(void *user, const struct model_registration *registration)
+{
+	struct network_export *export = user;
+	int64_t begin = model_time(export->process, registration->reg.begin_ns);
+	int64_t end = model_time(export->process, registration->end_ns);
+
+	if (select_shows(export->trace->options->selection, export->process->index, WL_CAT_ofi_mr,
+			 begin, end))
+		put_registration(export, registration, begin, end);
+	count_registration(export, &registration->reg, end, -1);
 }
 
 static void on_range_end(void *user, const struct model_range *range)
@@ -344,8 +389,10 @@ static void on_range_end(void *user, const struct model_range *range)
 	uint64_t track;
 	char name[128];
 
-	if (!range->across)
-		return; /* shown on its thread */
+	if (!range->across || /* shown on its thread */
+	    !select_shows(trace->options->selection, export->process->index, WL_CAT_nvtx, begin,
+			  end))
+		return;
 	snprintf(name, sizeof(name), "Ranges%s%s", *range->domain ? ": " : "", range->domain);
 	group = group_of(export, TRACK_RANGES, range->domain_id, uuid_process(export->process),
 			 name);
@@ -385,6 +432,8 @@ int export_network(struct trace *trace, unsigned index)
 	int64_t first_ns, last_ns, realtime_ns;
 	int error;
 
+	for (unsigned i = 0; i <= TRACK_REGISTRATIONS_LIVE; i++)
+		export.counter_ns[i] = INT64_MIN;
 	model_bounds(trace->model, &first_ns, &last_ns, &realtime_ns);
 	sequence_begin(trace, index, first_ns, 0);
 	error = walk_merged(trace->model, index, &match_callbacks, &export, on_stop,

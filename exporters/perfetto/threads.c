@@ -302,7 +302,8 @@ int export_threads(struct trace *trace, unsigned index, bool *merged)
 	struct thread_export export = {.trace = trace,
 				       .process = model_process(trace->model, index)};
 	struct nest_counts counts = {0};
-	int error = walk_threads(trace->model, index, &callbacks, &export, &counts, merged);
+	int error = walk_threads(trace->model, index, trace->options->selection, &callbacks,
+				 &export, &counts, merged);
 
 	lanes_done(&export.polls);
 	lanes_done(&export.waiting_polls);

@@ -5,7 +5,7 @@
 #include "exporters/perfetto/trace.h"
 
 #include "exporters/model/text.h"
-#include "exporters/perfetto/deflate.h"
+#include "exporters/perfetto/compress.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,14 +27,14 @@ static void trace_free(struct trace *trace)
 	free(trace->types);
 	free(trace->buffer);
 	free(trace->side_buffer);
-	deflater_free(trace->deflater);
+	compressor_free(trace->compressor);
 }
 
 int trace_open(struct trace *trace, struct model *model, const char *path,
 	       const struct export_options *options, struct export_result *result, char *err,
 	       size_t err_size)
 {
-	bool compress = options->compress == EXPORT_COMPRESS_DEFLATE;
+	bool compress = options->compress != EXPORT_COMPRESS_NONE;
 	int error = 0;
 
 	memset(trace, 0, sizeof(*trace));
@@ -43,15 +43,20 @@ int trace_open(struct trace *trace, struct model *model, const char *path,
 	trace->result = result;
 	trace->buffer = malloc(BUFFER_BYTES);
 	trace->side_buffer = malloc(SIDE_BYTES);
-	trace->deflater = compress ? deflater_new(BUFFER_BYTES) : NULL;
-	if (!trace->buffer || !trace->side_buffer || (compress && !trace->deflater))
+	if (compress)
+		trace->compressor = compressor_new(options->compress, BUFFER_BYTES, &error);
+	if (!trace->buffer || !trace->side_buffer)
 		error = -ENOMEM;
 	for (unsigned i = 0; i < SPACE_MAX && !error; i++)
 		error = number_map_init(&trace->spaces[i]);
 	if (!error)
 		error = number_map_init(&trace->type_index);
 	if (error)
-		snprintf(err, err_size, "writing %s: %s", path, strerror(-error));
+		snprintf(err, err_size, "writing %s: %s", path,
+			 error == -ENOTSUP
+				 ? "this build has no zstd: install libzstd-dev and build "
+				   "again, or use --compress=deflate"
+				 : strerror(-error));
 	else
 		error = output_open(&trace->output, path, err, err_size);
 	if (error) {
@@ -69,8 +74,8 @@ static void flush(struct trace *trace)
 
 	if (!bytes)
 		return;
-	if (trace->deflater)
-		deflater_write(trace->deflater, &trace->output, trace->buffer, bytes);
+	if (trace->compressor)
+		compressor_write(trace->compressor, &trace->output, trace->buffer, bytes);
 	else
 		output_write(&trace->output, trace->buffer, bytes);
 	pb_init(&trace->pb, trace->buffer, BUFFER_BYTES);

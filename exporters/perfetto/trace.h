@@ -53,9 +53,9 @@ struct trace {
 	uint8_t *buffer;
 	struct pb pb; /* packets not yet written out */
 	uint8_t *side_buffer;
-	struct pb side;            /* interned data for the packet being made */
-	struct deflater *deflater; /* NULL: no compression */
-	bool stopped;              /* by the progress callback */
+	struct pb side;                /* interned data for the packet being made */
+	struct compressor *compressor; /* NULL: none */
+	bool stopped;                  /* by the progress callback */
 	/* The sequence being written. */
 	uint32_t sequence;
 	int64_t last_ts;

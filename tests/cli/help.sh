@@ -18,7 +18,7 @@ fits() { # LINES COMMAND...
 	says out "Usage: waylay"
 }
 fits 24 waylay --help
-for command in report diff export ctl doctor; do
+for command in report diff ctl doctor; do
 	says out "  $command"
 	cp out all
 	fits 24 waylay "$command" --help
@@ -26,6 +26,8 @@ for command in report diff export ctl doctor; do
 done
 fits 40 waylay check --help
 says out --max-syncs
+fits 40 waylay export --help
+says out --max-size
 fits 52 waylay run --help
 cp out help_run
 # Every setting has its option there.
@@ -82,7 +84,7 @@ one_line 64 "say how to count inside" waylay check --max-syncs 3 --total
 one_line 64 "say how to count inside" waylay check --max-syncs 3 --skip 1
 one_line 64 "--total takes no value" waylay check --total=3
 one_line 64 "exclude each other" waylay check --max-syncs 3 --all-runs --run x
-one_line 64 "neither perfetto nor chrome" waylay export --format pdf
+one_line 64 "'pdf' is neither perfetto, chrome, csv, jsonl nor sqlite" waylay export --format pdf
 one_line 64 "--output: no file given" waylay export -o ''
 one_line 64 "or it is short for several" waylay check --max=3
 

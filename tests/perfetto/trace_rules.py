@@ -118,6 +118,22 @@ def packets_of(data, where):
         at = begin + length
 
 
+def unzstd(data):
+    """Python's own library has no zstd: the system's does it."""
+    import ctypes
+    import ctypes.util
+    library = ctypes.CDLL(ctypes.util.find_library('zstd'))
+    library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+    library.ZSTD_decompress.restype = ctypes.c_size_t
+    size = library.ZSTD_getFrameContentSize(data, ctypes.c_size_t(len(data)))
+    if size > 1 << 24:
+        raise Wrong('a batch of compressed packets of %d bytes' % size)
+    out = ctypes.create_string_buffer(size)
+    if library.ZSTD_decompress(out, ctypes.c_size_t(size), data, ctypes.c_size_t(len(data))) != size:
+        raise Wrong('compressed packets that cannot be read')
+    return out.raw
+
+
 class Sequence:
     SPACES = ('event_categories', 'event_names', 'debug_annotation_names', 'function_names', 'frames',
               'callstacks', 'build_ids', 'mapping_paths', 'source_paths', 'mappings',
@@ -160,6 +176,9 @@ class Trace:
             packet = self.schema.TracePacket.FromString(raw)
             if packet.WhichOneof('data') == 'compressed_packets':
                 self.read(zlib.decompress(packet.compressed_packets), 'compressed packets')
+                continue
+            if packet.WhichOneof('data') == 'zstd_compressed_packets':
+                self.read(unzstd(packet.zstd_compressed_packets), 'compressed packets')
                 continue
             self.wire.check('TracePacket', raw)
             try:

@@ -2,7 +2,7 @@
  *
  * Writing JSON text.
  */
-#include "exporters/chrome/json.h"
+#include "exporters/json.h"
 
 #include "exporters/model/text.h"
 
@@ -74,22 +74,53 @@ static void deflate_out(struct json *json, const char *data, size_t bytes, int f
 	} while (stream->avail_out == 0 || (flush == Z_FINISH && status != Z_STREAM_END));
 }
 
+int json_memory_open(struct json *json)
+{
+	memset(json, 0, sizeof(*json));
+	json->memory = true;
+	json->buffer = malloc(BUFFER_BYTES);
+	return json->buffer ? 0 : -ENOMEM;
+}
+
+const char *json_memory_text(struct json *json)
+{
+	json->buffer[json->used] = 0;
+	json->used = 0;
+	return json->buffer;
+}
+
+void json_memory_close(struct json *json)
+{
+	free(json->buffer);
+	json->buffer = NULL;
+}
+
 static void flush(struct json *json)
 {
-	if (json->gzip)
+	if (json->memory)
+		/* Nothing: what comes last is overwritten. */;
+	else if (json->gzip)
 		deflate_out(json, json->buffer, json->used, Z_NO_FLUSH);
 	else
 		output_write(&json->output, json->buffer, json->used);
 	json->used = 0;
 }
 
-int json_close(struct json *json, int error, char *err, size_t err_size)
+int json_finish(struct json *json)
 {
-	if (!error) {
+	if (!json->finished) {
+		json->finished = true;
 		flush(json);
 		if (json->gzip)
 			deflate_out(json, NULL, 0, Z_FINISH);
 	}
+	return json->output.error;
+}
+
+int json_close(struct json *json, int error, char *err, size_t err_size)
+{
+	if (!error)
+		json_finish(json);
 	if (json->gzip)
 		deflateEnd(&json->gzip->stream);
 	free(json->gzip);
@@ -99,8 +130,11 @@ int json_close(struct json *json, int error, char *err, size_t err_size)
 
 static char *room(struct json *json)
 {
-	if (json->used + ROOM_BYTES > BUFFER_BYTES)
+	if (json->used + ROOM_BYTES > BUFFER_BYTES) {
 		flush(json);
+		if (json->memory)
+			json->used = BUFFER_BYTES - ROOM_BYTES;
+	}
 	return json->buffer + json->used;
 }
 
@@ -110,6 +144,18 @@ void json_raw(struct json *json, const char *text)
 
 	memcpy(room(json), text, length);
 	json->used += length;
+}
+
+void json_put(struct json *json, const char *bytes, size_t length)
+{
+	while (length) {
+		size_t part = length < ROOM_BYTES ? length : ROOM_BYTES;
+
+		memcpy(room(json), bytes, part);
+		json->used += part;
+		bytes += part;
+		length -= part;
+	}
 }
 
 void json_text(struct json *json, const char *text)

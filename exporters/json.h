@@ -2,8 +2,8 @@
  *
  * JSON text as a stream: buffered, compressed if wanted, into an output file.
  */
-#ifndef WAYLAY_EXPORTERS_CHROME_JSON_H
-#define WAYLAY_EXPORTERS_CHROME_JSON_H
+#ifndef WAYLAY_EXPORTERS_JSON_H
+#define WAYLAY_EXPORTERS_JSON_H
 
 #include "exporters/output.h"
 
@@ -14,13 +14,26 @@ struct json {
 	char *buffer;
 	size_t used;
 	struct json_gzip *gzip; /* NULL: plain */
+	bool finished;
+	bool memory; /* written nowhere: what does not fit is left out */
 };
 
+/* Text in memory alone: json_memory_text() gives what was written since it was last called, up to
+ * JSON_MEMORY_MAX bytes; json_memory_close frees it. -ENOMEM. */
+#define JSON_MEMORY_MAX ((1u << 18) - (1u << 15))
+int json_memory_open(struct json *json);
+const char *json_memory_text(struct json *json);
+void json_memory_close(struct json *json);
+
 int json_open(struct json *json, const char *path, bool gzip, char *err, size_t err_size);
+/* Writes what is left; nothing may follow but json_close. 0 or -errno. */
+int json_finish(struct json *json);
 /* error: 0, or why the file is given up. */
 int json_close(struct json *json, int error, char *err, size_t err_size);
 
 void json_raw(struct json *json, const char *text);
+/* Bytes as they are, any number. */
+void json_put(struct json *json, const char *bytes, size_t length);
 /* A text in quotes: escaped, valid UTF-8, cut at 4 KiB. */
 void json_text(struct json *json, const char *text);
 void json_uint(struct json *json, uint64_t value);
