@@ -2,7 +2,7 @@
  *
  * The pass: every record of every process, once, merged by end.
  */
-#include "viewers/analysis_internal.h"
+#include "viewers/analysis_pass.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,35 +11,10 @@
 
 /* A registration's identity is its page-rounded range. */
 #define PAGE 4096u
+/* Launches of a process in which steps are looked for. */
+#define LAUNCHES_MAX (1u << 20)
 
-/* Where an event type of this build keeps what the pass looks at; -1 where it has none. */
-struct event_args {
-	int stack, rule, bytes, stream, api;
-};
-
-/* A copy that waited, until the thread gives the device more work: an explicit wait on its stream
- * from the same place is the same synchronization. */
-struct last_copy {
-	bool armed;
-	uint64_t stream;
-	uint32_t stack;
-	struct site_way *way;
-};
-
-struct pass {
-	struct analysis *analysis;
-	struct model *model;
-	unsigned process;
-	struct event_args args[WL_EV_MAX];
-	struct site_table *sites, *registration_sites;
-	struct range_table *ranges;
-	struct reuse *reuse;
-	struct last_copy *last; /* one a thread */
-	uint64_t live_bytes;    /* registered, of the process being read */
-	bool short_of_memory;
-};
-
-static void args_prepare(struct pass *pass)
+void args_prepare(struct pass *pass)
 {
 	for (unsigned number = 0; number < WL_EV_MAX; number++) {
 		const struct wl_event_type *type = wl_event_type(number);
@@ -68,15 +43,28 @@ static uint64_t held_of(const struct trace_event *event)
 	return (uint64_t)(event->end_ns - event->begin_ns);
 }
 
-static void counted_add(struct pass *pass, const struct trace_event *event, enum counted_kind kind,
-			const struct site_way *way)
+static bool is_pageable(const struct trace_event *event)
 {
+	return event->type->number == WL_EV_cuda_copy &&
+	       (MODEL_ARG(event, cuda_copy, src_kind) == WL_mem_kind_pageable ||
+		MODEL_ARG(event, cuda_copy, dst_kind) == WL_mem_kind_pageable);
+}
+
+/* At its site and in the ranges around it. */
+static void counted_add(struct pass *pass, struct site_table *sites,
+			const struct trace_event *event, enum counted_kind kind,
+			struct site_way *way)
+{
+	const struct event_args *args = &pass->args[event->type->number];
 	const struct counted counted = {.begin_ns = event->begin_ns,
 					.held_ns = held_of(event),
+					.bytes = kind == COUNTED_HELD ? 0 : arg(event, args->bytes),
 					.thread = event->thread,
 					.kind = kind,
+					.pageable = is_pageable(event),
 					.way = way};
 
+	site_add(sites, way, &counted, pass->process, (uint32_t)arg(event, args->api));
 	if (!range_count(pass->ranges, &counted))
 		pass->short_of_memory = true;
 }
@@ -100,7 +88,7 @@ static void holds(struct pass *pass, const struct trace_event *event, unsigned c
 {
 	const struct event_args *args = &pass->args[event->type->number];
 	uint64_t stream = arg(event, args->stream);
-	uint32_t stack = (uint32_t)arg(event, args->stack), api = (uint32_t)arg(event, args->api);
+	uint32_t stack = (uint32_t)arg(event, args->stack);
 	struct last_copy *last = &pass->last[event->thread];
 	bool folded = folds(pass, event, stream, stack);
 	struct site_way *way = folded ? last->way
@@ -111,11 +99,9 @@ static void holds(struct pass *pass, const struct trace_event *event, unsigned c
 		pass->short_of_memory = true;
 		return;
 	}
-	site_add(pass->sites, way, !folded, held_of(event), folded ? 0 : arg(event, args->bytes),
-		 pass->process, api);
 	pass->analysis->held_ns += held_of(event);
 	if (folded) {
-		counted_add(pass, event, COUNTED_HELD, way);
+		counted_add(pass, pass->sites, event, COUNTED_HELD, way);
 		last->armed = false;
 		return;
 	}
@@ -123,7 +109,8 @@ static void holds(struct pass *pass, const struct trace_event *event, unsigned c
 		pass->analysis->waits++;
 	else
 		pass->analysis->stages++;
-	counted_add(pass, event, cls == WL_call_class_waits ? COUNTED_WAIT : COUNTED_STAGE, way);
+	counted_add(pass, pass->sites, event,
+		    cls == WL_call_class_waits ? COUNTED_WAIT : COUNTED_STAGE, way);
 	*last = (struct last_copy){.armed = event->type->number == WL_EV_cuda_copy &&
 					    cls == WL_call_class_waits,
 				   .stream = stream,
@@ -168,6 +155,54 @@ static bool gives_work(const struct trace_event *event)
 	}
 }
 
+bool looks_for_steps(const struct pass *pass)
+{
+	return pass->looking && !pass->analysis->ranges_seen;
+}
+
+/* Launches tell steps apart where nothing else does. */
+static void launch_log(struct pass *pass, const struct trace_event *event)
+{
+	bool graph = event->type->number == WL_EV_cuda_graph;
+	uint64_t what = graph ? MODEL_ARG(event, cuda_graph, exec)
+			: MODEL_ARG(event, cuda_launch, kernel)
+				? MODEL_ARG(event, cuda_launch, kernel)
+				: MODEL_ARG(event, cuda_launch, func);
+
+	if (pass->launch_count == LAUNCHES_MAX)
+		return;
+	if (pass->launch_count == pass->launch_room) {
+		size_t room = pass->launch_room ? pass->launch_room * 2 : 1024;
+		struct launch *launches = realloc(pass->launches, room * sizeof(*launches));
+
+		if (!launches) {
+			pass->short_of_memory = true;
+			return;
+		}
+		pass->launches = launches;
+		pass->launch_room = room;
+	}
+	pass->launches[pass->launch_count++] =
+		(struct launch){.begin_ns = event->begin_ns,
+				.thread = event->thread,
+				.what = (uint32_t)(what ^ what >> 32) ^ (graph ? 0x80000000u : 0)};
+}
+
+static void launch_event(struct pass *pass, const struct trace_event *event)
+{
+	const struct counted counted = {
+		.begin_ns = event->begin_ns, .thread = event->thread, .kind = COUNTED_LAUNCH};
+
+	if (event->type->number == WL_EV_cuda_graph &&
+	    strncmp(model_event_name(pass->model, pass->process, event), "cuGraphLaunch", 13) != 0)
+		return; /* made or taken down, not launched */
+	pass->analysis->launches += event->type->number == WL_EV_cuda_launch;
+	if (looks_for_steps(pass))
+		launch_log(pass, event);
+	if (!range_count(pass->ranges, &counted))
+		pass->short_of_memory = true;
+}
+
 static void cuda_event(struct pass *pass, const struct trace_event *event)
 {
 	unsigned cls = model_event_class(event);
@@ -178,8 +213,9 @@ static void cuda_event(struct pass *pass, const struct trace_event *event)
 	}
 	if (event->type->number == WL_EV_cuda_copy)
 		copy_add(pass->analysis, event);
-	else if (event->type->number == WL_EV_cuda_launch)
-		pass->analysis->launches++;
+	else if (event->type->number == WL_EV_cuda_launch ||
+		 event->type->number == WL_EV_cuda_graph)
+		launch_event(pass, event);
 	if (cls == WL_call_class_waits || cls == WL_call_class_stages)
 		holds(pass, event, cls);
 	else if (gives_work(event))
@@ -197,13 +233,23 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 	uint64_t first = MODEL_ARG(event, ofi_mr_reg, addr) / PAGE;
 	uint64_t end = (MODEL_ARG(event, ofi_mr_reg, addr) + bytes + PAGE - 1) / PAGE;
 	bool repeated = false;
+	struct registration_stat *kind =
+		&analysis->registered[(int64_t)MODEL_ARG(event, ofi_mr_reg, fd) >= 0
+					      ? REGISTERED_DMABUF
+				      : MODEL_ARG(event, ofi_mr_reg, iface) != WL_hmem_iface_system
+					      ? REGISTERED_DEVICE
+					      : REGISTERED_HOST];
 	struct site_way *way;
 
 	analysis->registration_ns += held_of(event);
+	kind->time_ns += held_of(event);
 	if ((int64_t)MODEL_ARG(event, ofi_mr_reg, status) != 0) {
 		analysis->registrations_failed++;
+		kind->failed++;
 		return;
 	}
+	kind->count++;
+	kind->bytes += bytes;
 	analysis->registrations++;
 	analysis->registered_bytes += bytes;
 	way = site_of(pass->registration_sites, pass->process,
@@ -214,30 +260,26 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 		pass->short_of_memory = true;
 		return;
 	}
-	site_add(pass->registration_sites, way, true, held_of(event), bytes, pass->process,
-		 (uint32_t)MODEL_ARG(event, ofi_mr_reg, api));
-	counted_add(pass, event, COUNTED_REGISTRATION, way);
+	counted_add(pass, pass->registration_sites, event, COUNTED_REGISTRATION, way);
 	way->site->repeated += repeated;
 	analysis->registrations_repeated += repeated;
+}
+
+static void on_posted(void *user, const struct trace_event *post)
+{
+	struct pass *pass = user;
+
+	if (!transfer_posted(pass->transfers, pass->process, post))
+		pass->short_of_memory = true;
 }
 
 static void on_transfer(void *user, const struct model_transfer *transfer)
 {
 	struct pass *pass = user;
-	uint8_t op = (uint8_t)MODEL_ARG(&transfer->post, ofi_post, op);
-	struct transfer_stat *stat = &pass->analysis->transfers[op < WL_ofi_op_MAX ? op : 0];
-	int64_t latency = transfer->end_ns - transfer->post.begin_ns;
 
-	stat->op = op;
-	stat->count++;
-	stat->bytes += transfer->bytes;
-	stat->unfinished +=
-		transfer->how == MODEL_TRANSFER_UNFINISHED || transfer->how == MODEL_TRANSFER_LOST;
-	stat->failed += transfer->failed;
-	stat->approximate += !transfer->exact;
-	stat->retries += MODEL_ARG(&transfer->post, ofi_post, retries);
-	if (transfer->how == MODEL_TRANSFER_COMPLETED || transfer->how == MODEL_TRANSFER_AT_RETURN)
-		histogram_add(&stat->latency, (uint64_t)(latency > 0 ? latency : 0));
+	if (!transfer_ended(pass->transfers, pass->process, transfer) ||
+	    !detour_transfer(pass->detours, transfer))
+		pass->short_of_memory = true;
 }
 
 static void on_registered(void *user, const struct model_registration *registration)
@@ -258,12 +300,15 @@ static void on_unregistered(void *user, const struct model_registration *registr
 		return;
 	pass->analysis->registrations_live--;
 	pass->live_bytes -= MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	histogram_add(&pass->analysis->registration_lifetime,
+		      (uint64_t)(registration->end_ns - registration->reg.end_ns));
 }
 
 static void on_range_begin(void *user, const struct model_range *range)
 {
 	struct pass *pass = user;
 
+	pass->analysis->ranges_seen = true;
 	if (!range_begin(pass->ranges, range))
 		pass->short_of_memory = true;
 }
@@ -276,6 +321,17 @@ static void on_range_end(void *user, const struct model_range *range)
 		pass->short_of_memory = true;
 }
 
+static void network_wait(struct pass *pass, const struct trace_event *event)
+{
+	const struct counted counted = {.begin_ns = event->begin_ns,
+					.held_ns = held_of(event),
+					.thread = event->thread,
+					.kind = COUNTED_NETWORK};
+
+	if (!range_count(pass->ranges, &counted))
+		pass->short_of_memory = true;
+}
+
 /* --- the pass --------------------------------------------------------------------------------- */
 
 static void event_add(struct pass *pass, const struct trace_event *event)
@@ -285,6 +341,8 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	analysis->events++;
 	if (event->type->number >= WL_EV_MAX || wl_event_type(event->type->number) != event->type)
 		return; /* a type of another build: nothing is known of it */
+	if (!detour_event(pass->detours, pass->process, event))
+		pass->short_of_memory = true;
 	switch (event->type->number) {
 	case WL_EV_ofi_mr_reg:
 		registration_event(pass, event);
@@ -297,6 +355,10 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 		break;
 	case WL_EV_ofi_poll:
 		analysis->empty_polls += MODEL_ARG(event, ofi_poll, polls);
+		network_wait(pass, event);
+		break;
+	case WL_EV_ofi_wait:
+		network_wait(pass, event);
 		break;
 	default:
 		if (event->type->category <= WL_CAT_cuda_setup)
@@ -340,6 +402,36 @@ static void unreturned(struct pass *pass)
 	}
 }
 
+/* --- steps that the job does not name --------------------------------------------------------- */
+
+/* Steps begin and end with what was found to begin them. */
+static void steps_feed(struct pass *pass, int64_t until)
+{
+	const struct period *period = &pass->periods[pass->process];
+
+	for (; pass->step < period->count && period->times[pass->step] <= until; pass->step++) {
+		struct model_range range = {.serial = pass->step,
+					    .name = FOUND_STEPS,
+					    .thread = period->thread,
+					    .begin_ns = period->times[pass->step],
+					    .closed = true};
+		bool good = true;
+
+		if (pass->step) {
+			range.serial--;
+			range.begin_ns = period->times[pass->step - 1];
+			range.end_ns = period->times[pass->step];
+			good = range_end(pass->ranges, &range);
+			range.begin_ns = range.end_ns;
+			range.serial++;
+		}
+		if (pass->step + 1 < period->count)
+			good &= range_begin(pass->ranges, &range);
+		if (!good)
+			pass->short_of_memory = true;
+	}
+}
+
 static int events_read(struct pass *pass, struct model_matcher *matcher)
 {
 	struct trace_event event;
@@ -350,6 +442,8 @@ static int events_read(struct pass *pass, struct model_matcher *matcher)
 	if (!cursor)
 		return error;
 	while ((more = model_cursor_next(cursor, &event)) > 0) {
+		if (pass->periods)
+			steps_feed(pass, event.end_ns);
 		/* Ranges that it opens or closes first, then what is counted inside. */
 		model_matcher_feed(matcher, &event);
 		event_add(pass, &event);
@@ -357,6 +451,8 @@ static int events_read(struct pass *pass, struct model_matcher *matcher)
 	unreturned(pass);
 	model_matcher_finish(matcher);
 	range_process_end(pass->ranges);
+	transfer_process_end(pass->transfers);
+	detour_process_end(pass->detours);
 	if (!reuse_forget(pass->reuse))
 		pass->short_of_memory = true;
 	model_cursor_close(cursor);
@@ -367,9 +463,10 @@ static int events_read(struct pass *pass, struct model_matcher *matcher)
 	return pass->short_of_memory ? -ENOMEM : 0;
 }
 
-static int process_read(struct pass *pass)
+int process_read(struct pass *pass)
 {
-	static const struct model_match_ops ops = {.transfer = on_transfer,
+	static const struct model_match_ops ops = {.posted = on_posted,
+						   .transfer = on_transfer,
 						   .registered = on_registered,
 						   .unregistered = on_unregistered,
 						   .range_begin = on_range_begin,
@@ -379,6 +476,8 @@ static int process_read(struct pass *pass)
 	int error = -ENOMEM;
 
 	pass->live_bytes = 0;
+	pass->step = 0;
+	pass->launch_count = 0;
 	pass->last = calloc(process->thread_count + 1u, sizeof(*pass->last));
 	if (matcher && pass->last)
 		error = events_read(pass, matcher);
@@ -420,7 +519,7 @@ static void ranks_count(struct analysis *analysis)
 	}
 }
 
-static void totals(struct analysis *analysis)
+void totals(struct analysis *analysis)
 {
 	int64_t first, last, realtime;
 
@@ -438,100 +537,4 @@ static void totals(struct analysis *analysis)
 		analysis->incomplete_processes += process->incomplete;
 		analysis->simulated |= process->info.simulated;
 	}
-}
-
-/* Sites and ranges outlive the pass inside the analysis. */
-struct owned {
-	struct analysis analysis;
-	struct site_table *sites, *registration_sites;
-	struct range_table *ranges;
-	struct reuse *reuse;
-};
-
-static int results(struct owned *owned)
-{
-	struct analysis *analysis = &owned->analysis;
-
-	analysis->sites = site_table_sorted(owned->sites, &analysis->site_count);
-	analysis->registration_sites =
-		site_table_sorted(owned->registration_sites, &analysis->registration_site_count);
-	if (!analysis->sites || !analysis->registration_sites ||
-	    !range_table_results(owned->ranges, analysis) ||
-	    !reuse_curves(owned->reuse, &analysis->cache_entries, &analysis->cache_bytes))
-		return -ENOMEM;
-	return 0;
-}
-
-static int pass_run(struct pass *pass, struct owned *owned, const struct analysis_options *options)
-{
-	int error = 0;
-
-	owned->analysis.model = pass->model;
-	pass->analysis = &owned->analysis;
-	pass->sites = owned->sites = site_table_new(pass->model, options);
-	pass->registration_sites = owned->registration_sites = site_table_new(pass->model, options);
-	pass->ranges = owned->ranges = range_table_new(options);
-	pass->reuse = owned->reuse = reuse_new();
-	if (!pass->sites || !pass->registration_sites || !pass->ranges || !pass->reuse)
-		error = -ENOMEM;
-	args_prepare(pass);
-	totals(&owned->analysis);
-	for (unsigned i = 0; !error && i < model_process_count(pass->model); i++) {
-		pass->process = i;
-		error = process_read(pass);
-	}
-	return error ? error : results(owned);
-}
-
-int analysis_run(struct model *model, const struct analysis_options *options,
-		 struct analysis **analysis, char *err, size_t err_size)
-{
-	struct owned *owned = calloc(1, sizeof(*owned));
-	struct pass pass = {.model = model};
-	int error = owned ? pass_run(&pass, owned, options) : -ENOMEM;
-
-	*analysis = NULL;
-	if (error) {
-		(void)snprintf(err, err_size, "analysing the recording: %s%s", strerror(-error),
-			       error == -ENOMEM ? "; give fewer recordings at once" : "");
-		analysis_free(owned ? &owned->analysis : NULL);
-		return error;
-	}
-	*analysis = &owned->analysis;
-	return 0;
-}
-
-void analysis_free(struct analysis *analysis)
-{
-	struct owned *owned = (struct owned *)analysis;
-
-	if (!owned)
-		return;
-	site_table_free(owned->sites);
-	site_table_free(owned->registration_sites);
-	range_table_free(owned->ranges);
-	reuse_free(owned->reuse);
-	free(analysis->sites);
-	free(analysis->registration_sites);
-	free(analysis->ranges);
-	free(owned);
-}
-
-uint64_t unreturned_ns(const struct model_process *process, const struct trace_inflight *call)
-{
-	const struct trace_info *info = &process->info;
-	int64_t seen = info->end_ns;
-
-	/* Clocks are noted also while nothing is recorded. */
-	if (info->clock_count && info->clocks[info->clock_count - 1].monotonic_ns > seen)
-		seen = info->clocks[info->clock_count - 1].monotonic_ns;
-	return seen > call->since_ns ? (uint64_t)(seen - call->since_ns) : 0;
-}
-
-const struct range_stat *analysis_range(const struct analysis *analysis, const char *name)
-{
-	for (unsigned i = 0; i < analysis->range_count; i++)
-		if (strcmp(analysis->ranges[i]->name, name) == 0)
-			return analysis->ranges[i];
-	return NULL;
 }

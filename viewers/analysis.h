@@ -32,9 +32,11 @@ struct site {
 	uint64_t folded; /* explicit waits that were counted with their copy */
 	uint64_t bytes;
 	uint64_t repeated; /* registrations of a range that had been registered before */
+	uint64_t pageable; /* copies from or to pageable host memory */
 	struct histogram held;
 	char *api[SITE_APIS];  /* calls seen */
 	uint64_t filters;      /* bit i: options.filters[i] counts it */
+	unsigned allowed;      /* 1 + the index of the pattern that lets it pass, 0: none */
 	struct site_way *ways; /* costliest first */
 };
 
@@ -42,7 +44,7 @@ struct site {
 struct site_way {
 	struct site *site;
 	char *caller; /* as site.place; "" without one */
-	uint64_t count, held_ns;
+	uint64_t count, held_ns, bytes, pageable;
 	struct site_way *next;
 	unsigned process; /* an example of its stacks */
 	uint32_t stack;
@@ -51,7 +53,7 @@ struct site_way {
 /* What happened by a way inside the instances of a range. */
 struct range_way {
 	const struct site_way *way;
-	uint64_t count, held_ns;
+	uint64_t count, held_ns, bytes, pageable;
 };
 
 /* All instances of one range name. Worst: of one instance on one process. */
@@ -70,15 +72,121 @@ struct range_stat {
 	struct range_way *ways;
 };
 
+/* One step of the job on one process. */
+struct step_sample {
+	uint32_t process, index; /* index: from 0 in its process, skipped ones counted */
+	int64_t begin_ns;
+	uint64_t length_ns, held_ns, network_ns; /* network: in waits for completions */
+	uint64_t bytes;                          /* of waits and staged calls */
+	uint32_t waits, stages, registrations, launches;
+	const struct site_way *longest; /* the call that held the host longest; NULL: none did */
+	uint64_t longest_ns;
+};
+
+/* Medians of a process's steps. busy: neither held nor waiting for the network. */
+struct step_process {
+	uint32_t process;
+	uint64_t steps, length_ns, held_ns, network_ns, busy_ns;
+	uint32_t waits, stages, registrations, launches;
+};
+
+#define STEP_OUTLIERS 8
+struct steps {
+	const char *range; /* in which they were counted; NULL: none were found */
+	bool found;        /* by repetition in the launches; else a named range */
+	unsigned period;   /* launches a step, where found */
+	bool thinned;      /* there were too many: the first ones are told of */
+	uint64_t count;
+	unsigned process_count;
+	struct step_process *processes; /* in order of processes */
+	uint64_t outliers;              /* steps much longer than the median of their process */
+	unsigned outlier_count;         /* the longest of them, worst first */
+	struct step_sample outlier[STEP_OUTLIERS];
+	int straggler;         /* index into processes: others wait for it; -1: none */
+	uint64_t straggler_ns; /* so much longer busy a step than the median of the others */
+};
+/* The medians of a sample's process. */
+const struct step_process *steps_process(const struct steps *steps, uint32_t process);
+
 struct copy_stat {
 	uint8_t src_kind, dst_kind, cls; /* enum wl_mem_kind, wl_call_class */
 	uint64_t count, bytes, held_ns;
 };
 
+#define TRANSFER_SIZES 64
 struct transfer_stat {
 	uint8_t op; /* enum wl_ofi_op */
 	uint64_t count, bytes, unfinished, failed, approximate, retries;
 	struct histogram latency;
+	uint64_t sizes[TRANSFER_SIZES];      /* how many of at most 2^i bytes, more than 2^(i-1) */
+	uint64_t size_bytes[TRANSFER_SIZES]; /* what they moved */
+};
+
+/* All operations of a kind between a process and one of its peers. */
+struct peer_stat {
+	uint32_t process;
+	uint8_t op;
+	uint64_t peer; /* as the process numbers it; UINT64_MAX: not told */
+	uint64_t count, bytes;
+	uint64_t busy_ns; /* at least one of them was under way */
+	struct histogram latency;
+};
+
+/* How busy the network was, summed over processes: from the first post to the last completion. */
+struct network_stat {
+	uint64_t span_ns, busy_ns;
+	uint64_t peak_bytes; /* in flight at once, of the process that had most */
+};
+
+enum registration_kind { REGISTERED_HOST, REGISTERED_DEVICE, REGISTERED_DMABUF, REGISTERED_KINDS };
+struct registration_stat {
+	uint64_t count, failed, bytes, time_ns;
+};
+
+/* Ways through host memory that bytes of the device took. */
+enum detour_kind {
+	DETOUR_COPIED_OUT,  /* copied to the host, then sent from there */
+	DETOUR_COPIED_IN,   /* received into the host, then copied to the device */
+	DETOUR_MAPPED_OUT,  /* pinned host memory that no copy had filled was sent */
+	DETOUR_MAPPED_IN,   /* received into pinned host memory that no copy emptied */
+	DETOUR_IN_PROVIDER, /* copied inside a libfabric call */
+	DETOUR_KINDS,
+};
+struct detour_stat {
+	uint64_t transfers, bytes; /* network operations, and what of them took the detour */
+	uint64_t copies, copy_bytes, held_ns;
+};
+/* Could device memory have gone directly? */
+enum direct_path {
+	DIRECT_UNKNOWN,
+	DIRECT_NOT_OFFERED, /* no provider that was opened offers FI_HMEM */
+	DIRECT_REFUSED,     /* registering device memory failed */
+	DIRECT_UNUSED,      /* offered, but no device memory was registered */
+	DIRECT_USED,        /* device memory was registered */
+};
+struct detours {
+	struct detour_stat kinds[DETOUR_KINDS];
+	enum direct_path direct;
+	char why[256];    /* of direct, in words; "" unknown */
+	uint64_t exports; /* of device memory as DMA-BUF that worked */
+	uint64_t
+		save_ns; /* what the copies took, by measured rates where they did not hold the host */
+	unsigned site_count;
+	struct site **sites; /* of the copies, costliest first */
+};
+
+enum analysis_measure {
+	ANALYSIS_CALLS,
+	ANALYSIS_HELD,     /* nanoseconds */
+	ANALYSIS_BYTES,    /* that the calls moved */
+	ANALYSIS_PAGEABLE, /* copies from or to pageable host memory */
+};
+/* Inside what it counts. */
+enum analysis_scope {
+	ANALYSIS_FOCUS, /* options.focus, or the whole run without one */
+	ANALYSIS_RUN,
+	ANALYSIS_RANGE, /* the range that the filter names */
+	ANALYSIS_STEPS, /* the job's steps: a range, or found in its launches */
 };
 
 /* What a budget counts. */
@@ -86,7 +194,9 @@ struct analysis_filter {
 	unsigned cls;      /* WL_call_class_waits or _stages, _MAX both; _none: registrations */
 	unsigned rule;     /* WL_rule_MAX: any */
 	const char *place; /* pattern (fnmatch) of a site's place, NULL: any */
-	bool held;         /* sums nanoseconds instead of counting */
+	enum analysis_measure measure;
+	enum analysis_scope scope;
+	const char *range; /* with ANALYSIS_RANGE */
 };
 #define ANALYSIS_FILTERS_MAX 64
 
@@ -104,6 +214,7 @@ struct analysis_options {
 	unsigned filter_count;
 	const char *const *allowed; /* patterns of places that no filter counts */
 	unsigned allowed_count;
+	const char *steps; /* the range that a step is; NULL: to be found out */
 };
 
 struct analysis {
@@ -127,10 +238,19 @@ struct analysis {
 	unsigned range_count; /* in order of first appearance */
 	struct range_stat **ranges;
 	uint64_t ranges_left; /* instances under names beyond those kept */
+	bool ranges_seen;     /* any NVTX range */
 	bool late;            /* a call was too long to be placed in the ranges around its begin */
 	unsigned copy_count;
 	struct copy_stat copies[64];
 	struct transfer_stat transfers[WL_ofi_op_MAX];
+	unsigned peer_count; /* by process, operation and peer */
+	struct peer_stat **peers;
+	bool peers_left; /* there were more than are kept */
+	struct network_stat network;
+	struct registration_stat registered[REGISTERED_KINDS];
+	struct histogram registration_lifetime;
+	struct detours detours;
+	struct steps steps;
 	uint64_t posts, completions, empty_polls;
 	uint64_t drops_lost, overwritten; /* over all processes */
 	unsigned incomplete_processes;

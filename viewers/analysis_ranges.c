@@ -13,23 +13,31 @@
 #define NAMES_MAX 4096
 /* Closed instances kept for calls that began in them and still run; the older half of more is settled. */
 #define CLOSED_MAX (1u << 19)
+/* Instances kept one by one, of ranges that may be steps. */
+#define SAMPLES_MAX     32768u
+#define ALL_SAMPLES_MAX 131072u
 
 struct instance {
 	int64_t begin_ns, end_ns;
 	uint64_t serial;
 	struct range_entry *range;
-	uint64_t *tallies; /* of the range in focus: one a filter */
-	uint64_t held_ns;
-	uint32_t thread;
-	uint32_t waits, stages, registrations, unreturned;
-	bool skipped;
+	uint64_t *tallies; /* one a filter, where any counts in this range */
+	uint64_t held_ns, network_ns, bytes;
+	const struct site_way *longest;
+	uint64_t longest_ns;
+	uint32_t thread, index;
+	uint32_t waits, stages, registrations, unreturned, launches;
+	bool skipped, kept; /* kept: as a sample */
 };
 
 struct range_entry {
 	struct range_stat stat;
-	uint64_t seen; /* instances of the process being read, to skip the first ones */
-	bool appeared;
+	uint64_t seen;    /* instances of the process being read, to skip the first ones */
+	uint64_t filters; /* those that count in it */
+	bool appeared, thinned;
 	unsigned order; /* of appearance */
+	struct step_sample *samples;
+	size_t sample_count, sample_room;
 	UT_hash_handle hh;
 };
 
@@ -52,7 +60,8 @@ struct list {
 
 struct range_table {
 	struct analysis_options options;
-	struct range_entry *ranges, *focus;
+	struct range_entry *ranges;
+	uint64_t run_filters; /* those that count in the whole run */
 	struct way_entry *ways;
 	struct list open, closed; /* closed: in order of their end */
 	int64_t settled_ns;       /* end of the newest instance that was settled early */
@@ -60,6 +69,8 @@ struct range_table {
 	uint64_t left;
 	unsigned appeared;
 	unsigned process;
+	size_t samples; /* of all ranges */
+	uint64_t run_tallies[ANALYSIS_FILTERS_MAX];
 	struct analysis_tally tallies[ANALYSIS_FILTERS_MAX];
 };
 
@@ -91,13 +102,22 @@ struct range_table *range_table_new(const struct analysis_options *options)
 	if (options)
 		table->options = *options;
 	table->settled_ns = INT64_MIN;
-	/* Has its place however many other names there are. */
-	if (table->options.focus) {
-		table->focus = entry_of(table, table->options.focus);
-		if (!table->focus) {
-			free(table);
+	/* What is counted in has its place however many other names there are. */
+	for (unsigned i = 0; i < table->options.filter_count; i++) {
+		const struct analysis_filter *filter = &table->options.filters[i];
+		const char *name = filter->scope == ANALYSIS_FOCUS ? table->options.focus
+				   : filter->scope == ANALYSIS_RUN ? NULL
+								   : filter->range;
+		struct range_entry *range = name ? entry_of(table, name) : NULL;
+
+		if (name && !range) {
+			range_table_free(table);
 			return NULL;
 		}
+		if (name)
+			range->filters |= 1ull << i;
+		else if (filter->scope == ANALYSIS_RUN || filter->scope == ANALYSIS_FOCUS)
+			table->run_filters |= 1ull << i;
 	}
 	return table;
 }
@@ -129,6 +149,7 @@ void range_table_free(struct range_table *table)
 		next = range->hh.next;
 		free(range->stat.name);
 		free(range->stat.ways);
+		free(range->samples);
 		free(range);
 	}
 	list_clear(&table->open);
@@ -157,17 +178,27 @@ static bool list_add(struct list *list, const struct instance *instance)
 
 static uint64_t amount(const struct analysis_filter *filter, const struct counted *counted)
 {
-	if (filter->held)
+	switch (filter->measure) {
+	case ANALYSIS_HELD:
 		return counted->held_ns;
+	case ANALYSIS_BYTES:
+		return counted->bytes;
+	case ANALYSIS_PAGEABLE:
+		return counted->pageable;
+	case ANALYSIS_CALLS:
+		break;
+	}
 	return counted->kind != COUNTED_HELD;
 }
 
 static void tallies_add(const struct range_table *table, const struct counted *counted,
-			uint64_t *tallies)
+			uint64_t filters, uint64_t *tallies)
 {
-	for (unsigned i = 0; i < table->options.filter_count; i++)
-		if (counted->way->site->filters >> i & 1)
-			tallies[i] += amount(&table->options.filters[i], counted);
+	for (filters &= counted->way->site->filters; filters; filters &= filters - 1) {
+		int i = __builtin_ctzll(filters);
+
+		tallies[i] += amount(&table->options.filters[i], counted);
+	}
 }
 
 static bool way_add(struct range_table *table, struct range_entry *range,
@@ -192,6 +223,8 @@ static bool way_add(struct range_table *table, struct range_entry *range,
 	}
 	found->way.count += counted->kind != COUNTED_HELD;
 	found->way.held_ns += counted->held_ns;
+	found->way.bytes += counted->bytes;
+	found->way.pageable += counted->pageable;
 	return true;
 }
 
@@ -211,14 +244,25 @@ static bool count_into(struct range_table *table, struct instance *instance,
 	case COUNTED_UNRETURNED:
 		instance->unreturned++;
 		break;
+	case COUNTED_NETWORK:
+		instance->network_ns += counted->held_ns;
+		break;
+	case COUNTED_LAUNCH:
+		instance->launches++;
+		break;
 	case COUNTED_HELD:
 		break;
 	}
 	if (!counted->way)
 		return true;
 	instance->held_ns += counted->held_ns;
+	instance->bytes += counted->bytes;
+	if (counted->held_ns > instance->longest_ns) {
+		instance->longest_ns = counted->held_ns;
+		instance->longest = counted->way;
+	}
 	if (instance->tallies)
-		tallies_add(table, counted, instance->tallies);
+		tallies_add(table, counted, instance->range->filters, instance->tallies);
 	return instance->skipped || way_add(table, instance->range, counted);
 }
 
@@ -235,11 +279,8 @@ bool range_count(struct range_table *table, const struct counted *counted)
 {
 	bool ok = true;
 
-	if (!table->options.focus && counted->way)
-		for (unsigned i = 0; i < table->options.filter_count; i++)
-			if (counted->way->site->filters >> i & 1)
-				table->tallies[i].total +=
-					amount(&table->options.filters[i], counted);
+	if (table->run_filters && counted->way)
+		tallies_add(table, counted, table->run_filters, table->run_tallies);
 	for (size_t i = 0; i < table->open.count; i++)
 		ok &= try_instance(table, &table->open.items[i], counted);
 	for (size_t i = table->closed.count; i-- > 0;) {
@@ -259,11 +300,50 @@ static void more(uint64_t *worst, uint64_t value)
 		*worst = value;
 }
 
+static void sample_add(struct range_table *table, const struct instance *instance)
+{
+	struct range_entry *range = instance->range;
+
+	if (range->sample_count == SAMPLES_MAX || table->samples == ALL_SAMPLES_MAX) {
+		range->thinned = true;
+		return;
+	}
+	if (range->sample_count == range->sample_room) {
+		size_t room = range->sample_room ? range->sample_room * 2 : 64;
+		struct step_sample *samples =
+			realloc(range->samples, room * sizeof(struct step_sample));
+
+		if (!samples) {
+			range->thinned = true;
+			return;
+		}
+		range->samples = samples;
+		range->sample_room = room;
+	}
+	table->samples++;
+	range->samples[range->sample_count++] =
+		(struct step_sample){.process = table->process,
+				     .index = instance->index,
+				     .begin_ns = instance->begin_ns,
+				     .length_ns = (uint64_t)(instance->end_ns - instance->begin_ns),
+				     .held_ns = instance->held_ns,
+				     .network_ns = instance->network_ns,
+				     .bytes = instance->bytes,
+				     .waits = instance->waits,
+				     .stages = instance->stages,
+				     .registrations = instance->registrations,
+				     .launches = instance->launches,
+				     .longest = instance->longest,
+				     .longest_ns = instance->longest_ns};
+}
+
 /* A closed instance joins the statistics of its range. */
 static void settle(struct range_table *table, struct instance *instance)
 {
 	struct range_stat *stat = &instance->range->stat;
 
+	if (!instance->skipped && instance->kept)
+		sample_add(table, instance);
 	if (!instance->skipped) {
 		stat->instances++;
 		stat->waits += instance->waits;
@@ -325,8 +405,10 @@ bool range_begin(struct range_table *table, const struct model_range *range)
 		instance.range->appeared = true;
 		instance.range->order = table->appeared++;
 	}
+	instance.index = (uint32_t)instance.range->seen;
 	instance.skipped = instance.range->seen++ < table->options.skip;
-	if (instance.range == table->focus && !instance.skipped && table->options.filter_count) {
+	instance.kept = range->depth == 0 || range_sounds_like_step(range->name);
+	if (instance.range->filters && !instance.skipped) {
 		instance.tallies = calloc(table->options.filter_count, sizeof(uint64_t));
 		if (!instance.tallies)
 			return false;
@@ -379,6 +461,27 @@ void range_process_end(struct range_table *table)
 
 /* --- results ---------------------------------------------------------------------------------- */
 
+unsigned range_sounds_like_step(const char *name)
+{
+	static const char *const words[] = {"batch", "iter", "step"};
+
+	for (unsigned i = 3; i > 0; i--)
+		if (strcasestr(name, words[i - 1]))
+			return i;
+	return 0;
+}
+
+struct step_sample *range_samples(struct range_table *table, const char *name, size_t *count,
+				  bool *thinned)
+{
+	struct range_entry *range = NULL;
+
+	HASH_FIND_STR(table->ranges, name, range);
+	*count = range ? range->sample_count : 0;
+	*thinned = range && range->thinned;
+	return range ? range->samples : NULL;
+}
+
 static int costlier_way(const void *left, const void *right)
 {
 	const struct range_way *a = left, *b = right;
@@ -420,7 +523,7 @@ bool range_table_results(struct range_table *table, struct analysis *analysis)
 		free(ordered);
 		return false;
 	}
-	/* The range in focus has an entry also when it never occurred. */
+	/* A range that is counted in has an entry also when it never occurred. */
 	HASH_ITER (hh, table->ranges, range, next) {
 		if (range->appeared)
 			ordered[range->order] = &range->stat;
@@ -430,5 +533,7 @@ bool range_table_results(struct range_table *table, struct analysis *analysis)
 	analysis->ranges_left = table->left;
 	analysis->late = table->late;
 	memcpy(analysis->tallies, table->tallies, sizeof(analysis->tallies));
+	for (unsigned i = 0; i < table->options.filter_count; i++)
+		analysis->tallies[i].total += table->run_tallies[i];
 	return true;
 }

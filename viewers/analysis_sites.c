@@ -144,13 +144,19 @@ static bool matches(const char *pattern, const char *place)
 	       fnmatch(pattern, base, FNM_NOESCAPE) == 0;
 }
 
+/* 1 + the pattern that lets it pass; 0: none. */
+static unsigned allowed_by(const struct analysis_options *options, const struct site *site)
+{
+	for (unsigned i = 0; options && i < options->allowed_count; i++)
+		if (matches(options->allowed[i], site->place))
+			return i + 1;
+	return 0;
+}
+
 static uint64_t filters_of(const struct analysis_options *options, const struct site *site)
 {
 	uint64_t mask = 0;
 
-	for (unsigned i = 0; options && i < options->allowed_count; i++)
-		if (matches(options->allowed[i], site->place))
-			return 0;
 	for (unsigned i = 0; options && i < options->filter_count; i++) {
 		const struct analysis_filter *filter = &options->filters[i];
 
@@ -186,7 +192,9 @@ static struct site_entry *site_make(struct site_table *table, const struct model
 	}
 	entry->site.rule = rule;
 	entry->site.cls = cls;
-	entry->site.filters = filters_of(table->options, &entry->site);
+	entry->site.allowed = allowed_by(table->options, &entry->site);
+	if (!entry->site.allowed)
+		entry->site.filters = filters_of(table->options, &entry->site);
 	HASH_ADD_KEYPTR(hh, table->sites, entry->key, strlen(entry->key), entry);
 	return entry;
 }
@@ -286,17 +294,21 @@ static void site_api(struct site *site, const char *name)
 	}
 }
 
-void site_add(struct site_table *table, struct site_way *way, bool counts, uint64_t held_ns,
-	      uint64_t bytes, unsigned process, uint32_t api)
+void site_add(struct site_table *table, struct site_way *way, const struct counted *counted,
+	      unsigned process, uint32_t api)
 {
 	struct site *site = way->site;
+	bool counts = counted->kind != COUNTED_HELD;
 
 	site->count += counts;
 	site->folded += !counts;
-	site->bytes += bytes;
-	histogram_add(&site->held, held_ns);
+	site->bytes += counted->bytes;
+	site->pageable += counted->pageable;
+	histogram_add(&site->held, counted->held_ns);
 	way->count += counts;
-	way->held_ns += held_ns;
+	way->held_ns += counted->held_ns;
+	way->bytes += counted->bytes;
+	way->pageable += counted->pageable;
 	site_api(site, model_string(table->model, process, api));
 }
 

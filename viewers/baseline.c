@@ -16,7 +16,7 @@ struct baseline {
 
 const char *baseline_name(const struct gate_budget *budget)
 {
-	if (budget->filter.held)
+	if (budget->filter.measure == ANALYSIS_HELD)
 		return "held_ns";
 	if (budget->filter.cls == WL_call_class_none)
 		return "registrations";
@@ -191,7 +191,7 @@ int baseline_write(FILE *out, const struct gate *gate, const struct analysis *an
 			continue;
 		json_object_set_new(counts, baseline_name(budget),
 				    json_integer((json_int_t)verdict->budgets[i].have));
-		if (!budget->filter.held)
+		if (budget->filter.measure != ANALYSIS_HELD)
 			places_add(places, gate, analysis, i);
 	}
 	json_object_set_new(root, "counts", counts);

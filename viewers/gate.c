@@ -14,7 +14,8 @@
 
 bool gate_set(const struct gate *gate)
 {
-	return gate->budget_count > 0 || gate->baseline_path || gate->save_path;
+	return gate->budget_count > 0 || gate->budgets_path || gate->baseline_path ||
+	       gate->save_path;
 }
 
 /* --- what a baseline means -------------------------------------------------------------------- */
@@ -22,14 +23,16 @@ bool gate_set(const struct gate *gate)
 static bool budget_add(struct gate *gate, struct analysis_filter filter, const char *thing)
 {
 	struct gate_budget *budget = &gate->budgets[gate->budget_count];
-	unsigned tolerance = filter.held ? gate->held_tolerance : gate->tolerance;
+	bool held = filter.measure == ANALYSIS_HELD;
+	unsigned tolerance = held ? gate->held_tolerance : gate->tolerance;
 
 	if (gate->budget_count == GATE_BUDGETS_MAX)
 		return false;
 	gate->budget_count++;
 	*budget = (struct gate_budget){
 		.filter = filter, .thing = thing, .source = GATE_MEASURED, .max = UINT64_MAX};
-	if (!gate->baseline || (filter.held && !gate->held))
+	budget->total = gate->total;
+	if (!gate->baseline || (held && !gate->held))
 		return true;
 	budget->source = GATE_COMPARED;
 	budget->was = baseline_count(gate->baseline, baseline_name(budget));
@@ -49,7 +52,7 @@ static bool budgets_of_rules(struct gate *gate)
 	filter = (struct analysis_filter){.cls = WL_call_class_none, .rule = WL_rule_MAX};
 	room &= budget_add(gate, filter, "registrations");
 	filter = (struct analysis_filter){
-		.cls = WL_call_class_waits, .rule = WL_rule_MAX, .held = true};
+		.cls = WL_call_class_waits, .rule = WL_rule_MAX, .measure = ANALYSIS_HELD};
 	return room & budget_add(gate, filter, "held by synchronizations");
 }
 
@@ -69,6 +72,8 @@ int gate_prepare(struct gate *gate, char *err, size_t err_size)
 			return -EINVAL;
 		}
 	}
+	if (gate->budgets_path && budgets_read(gate, err, err_size) != 0)
+		return -EINVAL;
 	if ((gate->baseline || gate->save_path) && !budgets_of_rules(gate)) {
 		(void)snprintf(err, err_size,
 			       "comparing with a baseline: too many budgets besides");
@@ -134,23 +139,41 @@ static void doubt_recording(const struct gate *gate, const struct analysis *anal
 		doubt(verdict, "CUDA calls were not recorded (WAYLAY_CUDA=0)");
 	else if (analysis->ofi_off && counts_class(gate, true))
 		doubt(verdict, "libfabric calls were not recorded (WAYLAY_OFI=0)");
-	else if (analysis->late && gate->range)
+}
+
+static void doubt_range(const char *name, const struct range_stat *range,
+			const struct analysis *analysis, struct gate_verdict *verdict)
+{
+	if (!*name)
+		doubt(verdict, "no steps were found: name their NVTX range with --range");
+	else if (!range)
+		doubt(verdict, "there is no range '%.80s' in the recording", name);
+	else if (range->unclosed)
+		doubt(verdict, "%llu instance%s of '%.80s' did not end",
+		      (unsigned long long)range->unclosed, range->unclosed == 1 ? "" : "s", name);
+	else if (!range->instances)
+		doubt(verdict, "every instance of '%.80s' was skipped", name);
+	else if (range->unreturned)
+		doubt(verdict, "a call inside '%.80s' never returned", name);
+	else if (analysis->late)
 		doubt(verdict, "a call was too long to be placed in a range");
 }
 
-static void doubt_range(const struct gate *gate, const struct range_stat *range,
-			struct gate_verdict *verdict)
+const char *gate_range(const struct gate *gate, const struct analysis *found, unsigned budget)
 {
-	if (!range)
-		doubt(verdict, "there is no range '%.80s' in the recording", gate->range);
-	else if (range->unclosed)
-		doubt(verdict, "%llu instance%s of '%.80s' did not end",
-		      (unsigned long long)range->unclosed, range->unclosed == 1 ? "" : "s",
-		      gate->range);
-	else if (!range->instances)
-		doubt(verdict, "every instance of '%.80s' was skipped", gate->range);
-	else if (range->unreturned)
-		doubt(verdict, "a call inside '%.80s' never returned", gate->range);
+	const struct analysis_filter *filter = &gate->budgets[budget].filter;
+
+	switch (filter->scope) {
+	case ANALYSIS_RUN:
+		return NULL;
+	case ANALYSIS_RANGE:
+		return filter->range;
+	case ANALYSIS_STEPS:
+		return found && found->steps.range ? found->steps.range : "";
+	case ANALYSIS_FOCUS:
+		break;
+	}
+	return gate->range;
 }
 
 static void find_doubt(const struct gate *gate, const struct analysis *analysis,
@@ -163,14 +186,18 @@ static void find_doubt(const struct gate *gate, const struct analysis *analysis,
 	doubt_recording(gate, analysis, verdict);
 	if (*verdict->doubt)
 		return;
-	if (gate->range)
-		doubt_range(gate, analysis_range(analysis, gate->range), verdict);
-	else if (!analysis->events)
-		doubt(verdict, "nothing was recorded");
-	else if (analysis->unreturned)
-		doubt(verdict, "%llu call%s never returned",
-		      (unsigned long long)analysis->unreturned,
-		      analysis->unreturned == 1 ? "" : "s");
+	for (unsigned i = 0; i < gate->budget_count && !*verdict->doubt; i++) {
+		const char *name = gate_range(gate, analysis, i);
+
+		if (name)
+			doubt_range(name, analysis_range(analysis, name), analysis, verdict);
+		else if (!analysis->events)
+			doubt(verdict, "nothing was recorded");
+		else if (analysis->unreturned)
+			doubt(verdict, "%llu call%s never returned",
+			      (unsigned long long)analysis->unreturned,
+			      analysis->unreturned == 1 ? "" : "s");
+	}
 }
 
 void gate_decide(const struct gate *gate, const struct analysis *analysis,
@@ -182,9 +209,10 @@ void gate_decide(const struct gate *gate, const struct analysis *analysis,
 		verdict->status = EXIT_CANNOT_TELL;
 	for (unsigned i = 0; i < gate->budget_count; i++) {
 		const struct analysis_tally *tally = analysis ? &analysis->tallies[i] : NULL;
-		uint64_t have = !tally                        ? 0
-				: gate->range && !gate->total ? tally->worst
-							      : tally->total;
+		uint64_t have = !tally ? 0
+				: gate_range(gate, analysis, i) && !gate->budgets[i].total
+					? tally->worst
+					: tally->total;
 
 		verdict->budgets[i].have = have;
 		verdict->budgets[i].holds = have <= gate->budgets[i].max;
@@ -222,11 +250,12 @@ struct range_way *gate_ways(const struct gate *gate, const struct analysis *anal
 	bool fabric = gate->budgets[budget].filter.cls == WL_call_class_none;
 	struct site *const *sites = fabric ? analysis->registration_sites : analysis->sites;
 	unsigned site_count = fabric ? analysis->registration_site_count : analysis->site_count;
-	const struct range_stat *range = gate->range ? analysis_range(analysis, gate->range) : NULL;
+	const char *name = gate_range(gate, analysis, budget);
+	const struct range_stat *range = name ? analysis_range(analysis, name) : NULL;
 	size_t room = range ? range->way_count : 0;
 	struct range_way *ways;
 
-	for (unsigned i = 0; !range && i < site_count; i++)
+	for (unsigned i = 0; !name && i < site_count; i++)
 		for (const struct site_way *way = sites[i]->ways; way; way = way->next)
 			room++;
 	ways = calloc(room + 1, sizeof(*ways));
@@ -234,11 +263,22 @@ struct range_way *gate_ways(const struct gate *gate, const struct analysis *anal
 	for (unsigned i = 0; ways && range && i < range->way_count; i++)
 		if (range->ways[i].way->site->filters >> budget & 1)
 			ways[(*count)++] = range->ways[i];
-	for (unsigned i = 0; ways && !range && i < site_count; i++)
+	for (unsigned i = 0; ways && !name && i < site_count; i++)
 		for (const struct site_way *way = sites[i]->ways; way; way = way->next)
 			if (sites[i]->filters >> budget & 1)
-				ways[(*count)++] =
-					(struct range_way){way, way->count, way->held_ns};
+				ways[(*count)++] = (struct range_way){way, way->count, way->held_ns,
+								      way->bytes, way->pageable};
+	/* What a budget does not measure it does not blame. */
+	if (ways && gate->budgets[budget].filter.measure == ANALYSIS_PAGEABLE) {
+		unsigned kept = 0;
+
+		for (unsigned i = 0; i < *count; i++)
+			if (ways[i].pageable) {
+				ways[kept] = ways[i];
+				ways[kept++].count = ways[i].pageable;
+			}
+		*count = kept;
+	}
 	if (*count)
 		qsort(ways, *count, sizeof(*ways), more_blame);
 	return ways;
@@ -258,22 +298,43 @@ static void blame(FILE *out, const struct gate *gate, const struct analysis *ana
 		bool known = gate->budgets[budget].source != GATE_COMPARED ||
 			     baseline_has_place(gate->baseline, way->site->place, rule);
 
-		(void)fprintf(
-			out, "  %s%s (%s) at %s%s%s%s%s%s\n", words_count(ways[i].count, number),
-			gate->range ? " in all instances" : "", words_ns(ways[i].held_ns, held),
-			words_clean(way->site->place, place, sizeof(place)),
-			*way->caller ? ", called from " : "",
-			words_clean(way->caller, caller, sizeof(caller)), *rule ? ": " : "", rule,
-			known ? "" : " (not in the baseline)");
+		(void)fprintf(out, "  %s%s (%s) at %s%s%s%s%s%s\n",
+			      words_count(ways[i].count, number),
+			      gate_range(gate, analysis, budget) ? " in all instances" : "",
+			      words_ns(ways[i].held_ns, held),
+			      words_clean(way->site->place, place, sizeof(place)),
+			      *way->caller ? ", called from " : "",
+			      words_clean(way->caller, caller, sizeof(caller)), *rule ? ": " : "",
+			      rule, known ? "" : " (not in the baseline)");
 	}
 	if (count > BLAMED)
 		(void)fprintf(out, "  and at %u more places\n", count - BLAMED);
 	free(ways);
 }
 
-static char *quantity(const struct gate_budget *budget, uint64_t value, char buf[32])
+char *gate_quantity(const struct gate_budget *budget, uint64_t value, char buf[32])
 {
-	return budget->filter.held ? words_ns(value, buf) : words_count(value, buf);
+	switch (budget->filter.measure) {
+	case ANALYSIS_HELD:
+		return words_ns(value, buf);
+	case ANALYSIS_BYTES:
+		return words_bytes(value, buf);
+	default:
+		return words_count(value, buf);
+	}
+}
+
+uint64_t gate_allowed_calls(const struct analysis *analysis, unsigned pattern)
+{
+	uint64_t calls = 0;
+
+	for (unsigned i = 0; i < analysis->site_count; i++)
+		if (analysis->sites[i]->allowed == pattern + 1)
+			calls += analysis->sites[i]->count;
+	for (unsigned i = 0; i < analysis->registration_site_count; i++)
+		if (analysis->registration_sites[i]->allowed == pattern + 1)
+			calls += analysis->registration_sites[i]->count;
+	return calls;
 }
 
 bool gate_shown(const struct gate *gate, const struct gate_verdict *verdict, unsigned budget)
@@ -286,19 +347,23 @@ bool gate_shown(const struct gate *gate, const struct gate_verdict *verdict, uns
 
 /* " in the worst instance of 'step' (rank 3)" */
 static void scope_text(const struct gate *gate, struct model *model,
-		       const struct analysis *analysis, unsigned process, char *buf, size_t size)
+		       const struct analysis *analysis, unsigned process, unsigned budget,
+		       char *buf, size_t size)
 {
 	const char *label = model ? model_process(model, process)->label : "";
-	const struct range_stat *range = gate->range ? analysis_range(analysis, gate->range) : NULL;
+	const char *name = gate_range(gate, analysis, budget);
+	const struct range_stat *range = name && analysis ? analysis_range(analysis, name) : NULL;
 
-	if (!gate->range)
+	if (!name)
 		(void)snprintf(buf, size, " in the whole run");
-	else if (gate->total)
+	else if (!*name)
+		(void)snprintf(buf, size, " in the steps");
+	else if (gate->budgets[budget].total)
 		(void)snprintf(buf, size, " in all %llu instances of '%.200s'",
-			       (unsigned long long)(range ? range->instances : 0), gate->range);
+			       (unsigned long long)(range ? range->instances : 0), name);
 	else
-		(void)snprintf(buf, size, " in the worst instance of '%.200s'%s%.80s%s",
-			       gate->range, *label ? " (" : "", label, *label ? ")" : "");
+		(void)snprintf(buf, size, " in the worst instance of '%.200s'%s%.80s%s", name,
+			       *label ? " (" : "", label, *label ? ")" : "");
 }
 
 void gate_budget_text(const struct gate *gate, struct model *model, const struct analysis *analysis,
@@ -308,13 +373,15 @@ void gate_budget_text(const struct gate *gate, struct model *model, const struct
 	bool compared = is->source == GATE_COMPARED;
 	char have[32], max[32], scope[400], text[1024];
 
-	scope_text(gate, model, analysis, verdict->budgets[budget].process, scope, sizeof(scope));
+	scope_text(gate, model, analysis, verdict->budgets[budget].process, budget, scope,
+		   sizeof(scope));
 	(void)snprintf(text, sizeof(text), "%s %s%s%s%s%.200s%s, %s%s%s",
-		       quantity(is, verdict->budgets[budget].have, have), is->thing,
+		       gate_quantity(is, verdict->budgets[budget].have, have), is->thing,
 		       is->filter.rule != WL_rule_MAX ? " by " : "",
 		       is->filter.rule != WL_rule_MAX ? wl_rule_info(is->filter.rule)->word : "",
 		       is->place ? " at " : "", is->place ? is->place : "", scope,
-		       compared ? "" : "allowed ", quantity(is, compared ? is->was : is->max, max),
+		       compared ? "" : "allowed ",
+		       gate_quantity(is, compared ? is->was : is->max, max),
 		       compared ? " in the baseline" : "");
 	(void)words_clean(text, buf, size);
 }
@@ -342,14 +409,38 @@ static void budget_print(FILE *out, const struct gate *gate, struct model *model
 		blame(out, gate, analysis, i);
 }
 
+/* What was let pass, so that it is not forgotten; and patterns that have nothing to let pass. */
+static void allowed_print(FILE *out, const struct gate *gate, const struct analysis *analysis)
+{
+	char place[512], reason[512], count[32];
+
+	for (unsigned i = 0; i < gate->allowed_count; i++) {
+		uint64_t calls = gate_allowed_calls(analysis, i);
+
+		words_clean(gate->allowed[i], place, sizeof(place));
+		if (!calls)
+			(void)fprintf(out, "check: allowed, but not seen: %s\n", place);
+		else
+			(void)fprintf(out, "check: allowed: %s calls in the whole run at %s%s%s\n",
+				      words_count(calls, count), place,
+				      gate->reasons[i] ? ": " : "",
+				      gate->reasons[i] ? words_clean(gate->reasons[i], reason,
+								     sizeof(reason))
+						       : "");
+	}
+}
+
 void gate_print(FILE *out, const struct gate *gate, struct model *model,
 		const struct analysis *analysis, const struct gate_verdict *verdict)
 {
-	bool seen = analysis && (!gate->range || analysis_range(analysis, gate->range));
 	bool compared = false, worse = false;
 	char text[256];
 
-	for (unsigned i = 0; seen && i < gate->budget_count; i++) {
+	for (unsigned i = 0; analysis && i < gate->budget_count; i++) {
+		const char *name = gate_range(gate, analysis, i);
+
+		if (name && !analysis_range(analysis, name))
+			continue;
 		budget_print(out, gate, model, analysis, verdict, i);
 		if (gate->budgets[i].source != GATE_COMPARED)
 			continue;
@@ -359,6 +450,8 @@ void gate_print(FILE *out, const struct gate *gate, struct model *model,
 	if (compared && !worse)
 		(void)fprintf(out, "check: holds: by no rule more than in %s\n",
 			      words_clean(gate->baseline_path, text, sizeof(text)));
+	if (analysis)
+		allowed_print(out, gate, analysis);
 	if (!*verdict->doubt)
 		return;
 	words_clean(verdict->doubt, text, sizeof(text));

@@ -20,7 +20,8 @@ enum gate_source {
 struct gate_budget {
 	struct analysis_filter filter;
 	enum gate_source source;
-	uint64_t max;      /* what is allowed: a count, or nanoseconds with filter.held */
+	uint64_t max;      /* what is allowed, as filter.measure says */
+	bool total;        /* bounds the sum over instances and ranks, not the worst instance */
 	uint64_t was;      /* GATE_COMPARED: in the baseline, tolerance not added */
 	char *place;       /* filter.place, the gate's own; NULL: none */
 	const char *thing; /* what is counted, in words */
@@ -39,6 +40,10 @@ struct gate {
 	struct gate_budget budgets[GATE_BUDGETS_MAX];
 	unsigned allowed_count;
 	const char *allowed[GATE_ALLOWED_MAX];
+	const char *reasons[GATE_ALLOWED_MAX];            /* NULL: none given */
+	bool steps;                                       /* counts inside the job's steps */
+	const char *budgets_path;                         /* NULL: none */
+	char *budgets_text;                               /* what is in it; names point into it */
 	const char *baseline_path, *save_path;            /* NULL: none */
 	struct baseline *baseline;                        /* read by gate_prepare() */
 	bool held;                                        /* compare the time held too */
@@ -51,7 +56,7 @@ struct gate {
 /* The rows for a command line; they fill gate. */
 struct option_group gate_options(struct gate *gate);
 /* After parsing: a mistake if options say nothing without others. needed: a budget must be there. */
-void gate_options_check(const struct command_line *line, const struct gate *gate, bool needed);
+void gate_options_check(const struct command_line *line, struct gate *gate, bool needed);
 bool gate_set(const struct gate *gate);
 /* Reads the baseline and makes the budgets it means. 0, or -errno with one line in err. */
 int gate_prepare(struct gate *gate, char *err, size_t err_size);
@@ -79,6 +84,19 @@ bool gate_tell(FILE *out, const struct gate *gate, struct model *model,
 	       const struct analysis *analysis, const struct gate_verdict *verdict);
 
 /* --- its parts (gate.c, gate_output.c, baseline.c) -------------------------------------------- */
+
+/* The range that a budget counts in, NULL: the whole run. found: NULL, or the analysis, which knows
+ * what the steps are; "" while they are not known. */
+const char *gate_range(const struct gate *gate, const struct analysis *found, unsigned budget);
+/* A budget as an option says it: "max-syncs", "0". */
+int gate_budget_option(struct gate *gate, const char *name, const char *value, char *err,
+		       size_t err_size);
+/* Adds what is in gate->budgets_path. 0, or -EINVAL with one line in err. */
+int budgets_read(struct gate *gate, char *err, size_t err_size);
+/* Calls at places that are let pass by a pattern, over the whole run. */
+uint64_t gate_allowed_calls(const struct analysis *analysis, unsigned pattern);
+/* "7", "5.00 ms", "1.00 MiB" */
+char *gate_quantity(const struct gate_budget *budget, uint64_t value, char buf[32]);
 
 /* The ways that a budget counted, in the range or the whole run, most calls first. The caller frees
  * them; NULL when memory is short. */

@@ -14,10 +14,14 @@ enum gate_key {
 	GATE_MAX_STAGED,
 	GATE_MAX_REGISTRATIONS,
 	GATE_MAX_HELD,
+	GATE_MAX_STAGED_BYTES,
+	GATE_MAX_PAGEABLE,
 	GATE_MAX_RULE,
 	GATE_MAX_AT,
 	GATE_ALLOW,
+	GATE_BUDGETS,
 	GATE_RANGE,
+	GATE_STEPS,
 	GATE_SKIP,
 	GATE_TOTAL,
 	GATE_SAME_THREAD,
@@ -36,10 +40,15 @@ static const struct option_row rows[] = {
 	{"max-staged", 0, "N", "at most N copies that the host stages", GATE_MAX_STAGED},
 	{"max-registrations", 0, "N", "at most N memory registrations", GATE_MAX_REGISTRATIONS},
 	{"max-held", 0, "TIME", "synchronizations hold the host no longer (5ms)", GATE_MAX_HELD},
+	{"max-staged-bytes", 0, "SIZE", "staged copies move no more (64KiB)",
+	 GATE_MAX_STAGED_BYTES},
+	{"max-pageable", 0, "N", "at most N copies from or to pageable memory", GATE_MAX_PAGEABLE},
 	{"max-rule", 0, "RULE=N", "at most N calls by that rule of the report", GATE_MAX_RULE},
 	{"max-at", 0, "PLACE=N", "at most N synchronizations at places like PLACE", GATE_MAX_AT},
 	{"allow", 0, "PLACE", "count nothing at places like PLACE ('loss.py:*')", GATE_ALLOW},
+	{"budgets", 0, "FILE", "what FILE in your repository allows", GATE_BUDGETS},
 	{"range", 0, "NAME", "count inside NVTX ranges NAME: the worst instance", GATE_RANGE},
+	{"steps", 0, NULL, "count inside steps, named or found: the worst", GATE_STEPS},
 	{"skip", 0, "N", "leave out the first N instances in every process", GATE_SKIP},
 	{"total", 0, NULL, "bound the sum over instances and ranks instead", GATE_TOTAL},
 	{"same-thread", 0, NULL, "count what the range's own thread did", GATE_SAME_THREAD},
@@ -136,8 +145,56 @@ static int budget_held(struct gate *gate, const char *arg, char *err, size_t err
 
 	if (!made)
 		return -EINVAL;
-	made->filter.held = true;
+	made->filter.measure = ANALYSIS_HELD;
 	return duration(arg, &made->max, err, err_size);
+}
+
+/* "64KiB" */
+static int size_of(const char *arg, uint64_t *bytes, char *err, size_t err_size)
+{
+	static const char *const units[] = {"", "K", "M", "G", "T"};
+	size_t digits = strspn(arg, "0123456789");
+	char text[24];
+
+	for (unsigned i = 0; digits && digits < sizeof(text) && i < 5; i++) {
+		const char *unit = arg + digits;
+		size_t length = strlen(units[i]);
+
+		if (strncmp(unit, units[i], length) != 0 ||
+		    (unit[length] && strcmp(unit + length, "B") != 0 &&
+		     (!length || strcmp(unit + length, "iB") != 0)))
+			continue;
+		memcpy(text, arg, digits);
+		text[digits] = '\0';
+		if (!parse_count(text, (UINT64_MAX - 1) >> (10 * i), bytes))
+			break;
+		*bytes <<= 10 * i;
+		return 0;
+	}
+	return wrong(err, err_size,
+		     "'%.80s' is no size such as 64KiB (units: B, KiB, MiB, GiB, TiB)", arg);
+}
+
+static int budget_staged_bytes(struct gate *gate, const char *arg, char *err, size_t err_size)
+{
+	struct gate_budget *made =
+		budget(gate, WL_call_class_stages, "in staged copies", err, err_size);
+
+	if (!made)
+		return -EINVAL;
+	made->filter.measure = ANALYSIS_BYTES;
+	return size_of(arg, &made->max, err, err_size);
+}
+
+static int budget_pageable(struct gate *gate, const char *arg, char *err, size_t err_size)
+{
+	struct gate_budget *made =
+		budget(gate, WL_call_class_MAX, "copies from or to pageable memory", err, err_size);
+
+	if (!made)
+		return -EINVAL;
+	made->filter.measure = ANALYSIS_PAGEABLE;
+	return number(arg, UINT64_MAX - 1, &made->max, err, err_size);
 }
 
 /* NAME=N, where NAME is a rule's word or a pattern of places. */
@@ -211,6 +268,15 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 		return budget_plain(gate, WL_call_class_none, "registrations", arg, err, err_size);
 	case GATE_MAX_HELD:
 		return budget_held(gate, arg, err, err_size);
+	case GATE_MAX_STAGED_BYTES:
+		return budget_staged_bytes(gate, arg, err, err_size);
+	case GATE_MAX_PAGEABLE:
+		return budget_pageable(gate, arg, err, err_size);
+	case GATE_BUDGETS:
+		return file(&gate->budgets_path, arg, err, err_size);
+	case GATE_STEPS:
+		gate->steps = true;
+		return 0;
 	case GATE_MAX_RULE:
 	case GATE_MAX_AT:
 		return budget_named(gate, key == GATE_MAX_RULE, arg, err, err_size);
@@ -251,6 +317,18 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 	return -EINVAL;
 }
 
+int gate_budget_option(struct gate *gate, const char *name, const char *value, char *err,
+		       size_t err_size)
+{
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].key <= GATE_MAX_AT && strcmp(rows[i].name, name) == 0)
+			return take(gate, rows[i].key, value, err, err_size);
+	return wrong(err, err_size,
+		     "there is no budget '%.80s', but max-syncs, max-staged, max-staged-bytes, "
+		     "max-pageable, max-registrations, max-held, max-rule RULE, max-at PLACE",
+		     name);
+}
+
 struct option_group gate_options(struct gate *gate)
 {
 	return (struct option_group){
@@ -263,20 +341,31 @@ struct option_group gate_options(struct gate *gate)
 }
 
 /* Options that say nothing without another are mistakes, and a gate that never fails is one too. */
-void gate_options_check(const struct command_line *line, const struct gate *gate, bool needed)
+void gate_options_check(const struct command_line *line, struct gate *gate, bool needed)
 {
 	bool outputs = gate->github;
 
+	for (unsigned i = 0; i < gate->budget_count; i++) {
+		gate->budgets[i].total = gate->total;
+		gate->budgets[i].filter.scope = gate->steps ? ANALYSIS_STEPS : ANALYSIS_FOCUS;
+	}
+
 	for (unsigned i = 0; i < GATE_FORMATS; i++)
 		outputs |= gate->outputs[i] != NULL;
-	if (!gate->range && (gate->skip || gate->total || gate->same_thread))
+	if (!gate->range && !gate->steps && (gate->skip || gate->total || gate->same_thread))
 		options_mistake(line, "--skip, --total and --same-thread say how to count inside "
-				      "--range NAME");
+				      "--range NAME or --steps");
+	if (gate->steps && (gate->range || gate->baseline_path || gate->save_path))
+		options_mistake(line,
+				"--steps goes without --range and without baselines: name the "
+				"range of the steps with --range");
 	if (!gate->baseline_path && (gate->tolerance || gate->held))
 		options_mistake(line, "--tolerance and --held say how to compare with "
 				      "--baseline FILE");
-	if ((needed || gate->range || gate->allowed_count || outputs) && !gate_set(gate))
-		options_mistake(line, "no budget given: say --max-syncs N, or --baseline FILE");
+	if ((needed || gate->range || gate->steps || gate->allowed_count || outputs) &&
+	    !gate_set(gate))
+		options_mistake(line, "no budget given: say --max-syncs N, --budgets FILE or "
+				      "--baseline FILE");
 }
 
 void gate_done(struct gate *gate)
@@ -284,6 +373,8 @@ void gate_done(struct gate *gate)
 	for (unsigned i = 0; i < gate->budget_count; i++)
 		free(gate->budgets[i].place);
 	gate->budget_count = 0;
+	free(gate->budgets_text);
+	gate->budgets_text = NULL;
 	baseline_free(gate->baseline);
 	gate->baseline = NULL;
 }

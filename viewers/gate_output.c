@@ -48,13 +48,13 @@ static const char *file_of(const struct site *site, char *buf, size_t size)
 }
 
 /* What one place did, in words. */
-static void place_text(const struct gate *gate, const struct range_way *at, char *buf, size_t size)
+static void place_text(const struct range_way *at, bool in_range, char *buf, size_t size)
 {
 	const struct site *site = at->way->site;
 	char count[32], held[24], line[2048];
 
 	(void)snprintf(line, sizeof(line), "%s%s (%s) at %s%s%s", words_count(at->count, count),
-		       gate->range ? " in all instances" : "", words_ns(at->held_ns, held),
+		       in_range ? " in all instances" : "", words_ns(at->held_ns, held),
 		       site->place, *at->way->caller ? ", called from " : "", at->way->caller);
 	if (site->rule) {
 		const struct wl_rule_info *rule = wl_rule_info(site->rule);
@@ -98,12 +98,19 @@ static json_t *budget_json(const struct gate *gate, struct model *model,
 			   unsigned i)
 {
 	const struct gate_budget *budget = &gate->budgets[i];
+	static const char *const units[] = {[ANALYSIS_CALLS] = "calls",
+					    [ANALYSIS_HELD] = "ns",
+					    [ANALYSIS_BYTES] = "bytes",
+					    [ANALYSIS_PAGEABLE] = "calls"};
+	const char *name = gate_range(gate, analysis, i);
 	json_t *object = json_object();
 	char words[1024];
 
 	gate_budget_text(gate, model, analysis, verdict, i, words, sizeof(words));
 	json_object_set_new(object, "words", text(words));
-	json_object_set_new(object, "unit", json_string(budget->filter.held ? "ns" : "calls"));
+	json_object_set_new(object, "unit", json_string(units[budget->filter.measure]));
+	json_object_set_new(object, "range", name ? text(name) : json_null());
+	json_object_set_new(object, "total", json_boolean(!name || budget->total));
 	json_object_set_new(object, "have", number(verdict->budgets[i].have));
 	json_object_set_new(object, "allowed", number(budget->max));
 	json_object_set_new(object, "baseline",
@@ -112,6 +119,23 @@ static json_t *budget_json(const struct gate *gate, struct model *model,
 	json_object_set_new(object, "places",
 			    analysis ? places_json(gate, analysis, i) : json_array());
 	return object;
+}
+
+static json_t *allowed_json(const struct gate *gate, const struct analysis *analysis)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < gate->allowed_count; i++) {
+		json_t *object = json_object();
+
+		json_object_set_new(object, "place", text(gate->allowed[i]));
+		json_object_set_new(object, "reason",
+				    gate->reasons[i] ? text(gate->reasons[i]) : json_null());
+		json_object_set_new(object, "count",
+				    number(analysis ? gate_allowed_calls(analysis, i) : 0));
+		json_array_append_new(array, object);
+	}
+	return array;
 }
 
 int gate_json(FILE *out, const struct gate *gate, struct model *model,
@@ -131,6 +155,7 @@ int gate_json(FILE *out, const struct gate *gate, struct model *model,
 			json_array_append_new(budgets,
 					      budget_json(gate, model, analysis, verdict, i));
 	json_object_set_new(root, "budgets", budgets);
+	json_object_set_new(root, "allowed", allowed_json(gate, analysis));
 	failed = json_dumpf(root, out, JSON_INDENT(2));
 	json_decref(root);
 	return failed || fputc('\n', out) == EOF ? -EIO : 0;
@@ -173,7 +198,8 @@ static void junit_failure(FILE *out, const struct gate *gate, const struct analy
 	xml(out, words);
 	(void)fputs("\">", out);
 	for (unsigned i = 0; i < count && i < PLACES_MAX; i++) {
-		place_text(gate, &ways[i], line, sizeof(line));
+		place_text(&ways[i], gate_range(gate, analysis, budget) != NULL, line,
+			   sizeof(line));
 		xml(out, line);
 		(void)fputc('\n', out);
 	}
@@ -300,13 +326,13 @@ static json_t *location(const struct site *site)
 			 uri(file), "region", "startLine", (int)site->line);
 }
 
-static json_t *result(const struct gate *gate, const char *words, const struct range_way *at)
+static json_t *result(bool in_range, const char *words, const struct range_way *at)
 {
 	json_t *object = json_object(), *where = at ? location(at->way->site) : NULL;
 	char place[2048] = "", full[3200];
 
 	if (at)
-		place_text(gate, at, place, sizeof(place));
+		place_text(at, in_range, place, sizeof(place));
 	(void)snprintf(full, sizeof(full), "%s%s%s", words, at ? ". Of these, " : "", place);
 	json_object_set_new(object, "ruleId",
 			    json_string(!at ? "budget"
@@ -328,6 +354,7 @@ static json_t *sarif_results(const struct gate *gate, struct model *model,
 
 	for (unsigned i = 0; i < gate->budget_count; i++) {
 		struct range_way *ways;
+		bool in_range = gate_range(gate, analysis, i) != NULL;
 		unsigned count;
 
 		if (verdict->budgets[i].holds)
@@ -335,9 +362,9 @@ static json_t *sarif_results(const struct gate *gate, struct model *model,
 		gate_budget_text(gate, model, analysis, verdict, i, words, sizeof(words));
 		ways = gate_ways(gate, analysis, i, &count);
 		for (unsigned k = 0; k < count && k < PLACES_MAX; k++)
-			json_array_append_new(results, result(gate, words, &ways[k]));
+			json_array_append_new(results, result(in_range, words, &ways[k]));
 		if (!count)
-			json_array_append_new(results, result(gate, words, NULL));
+			json_array_append_new(results, result(in_range, words, NULL));
 		free(ways);
 	}
 	return results;
@@ -426,6 +453,7 @@ void gate_github(FILE *out, const struct gate *gate, struct model *model,
 
 	for (unsigned i = 0; i < gate->budget_count; i++) {
 		struct range_way *ways;
+		bool in_range = gate_range(gate, analysis, i) != NULL;
 		unsigned count;
 
 		if (verdict->budgets[i].holds)
@@ -433,7 +461,7 @@ void gate_github(FILE *out, const struct gate *gate, struct model *model,
 		gate_budget_text(gate, model, analysis, verdict, i, words, sizeof(words));
 		ways = gate_ways(gate, analysis, i, &count);
 		for (unsigned k = 0; k < count && k < PLACES_MAX; k++) {
-			place_text(gate, &ways[k], place, sizeof(place));
+			place_text(&ways[k], in_range, place, sizeof(place));
 			(void)snprintf(full, sizeof(full), "%s. Of these, %s", words, place);
 			annotation(out, "error", ways[k].way->site, full);
 		}

@@ -3,7 +3,7 @@
  * The report a person reads: the three costliest things first, each with its line and what to do, then
  * tables sorted by cost. The same trace always gives the same words.
  */
-#include "viewers/viewers.h"
+#include "viewers/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -301,6 +301,29 @@ static void cache(FILE *out, const struct analysis *analysis)
 	}
 }
 
+/* By what memory it is, where it is not all the host's; and how long it stays. */
+static void registered_kinds(FILE *out, const struct analysis *analysis)
+{
+	static const char *const kinds[REGISTERED_KINDS] = {"host memory", "device memory",
+							    "device memory as DMA-BUF"};
+	char bytes[24], time[24], count[32], p50[24], p99[24];
+
+	for (unsigned i = 0; i < REGISTERED_KINDS; i++) {
+		const struct registration_stat *stat = &analysis->registered[i];
+
+		if (stat->count && stat->count != analysis->registrations)
+			(void)fprintf(out, "  %s of %s, %s, took %s\n",
+				      words_count(stat->count, count), kinds[i],
+				      words_bytes(stat->bytes, bytes),
+				      words_ns(stat->time_ns, time));
+	}
+	if (analysis->registration_lifetime.count)
+		(void)fprintf(
+			out, "  kept for %s (p50), %s (p99)\n",
+			words_ns(histogram_percentile(&analysis->registration_lifetime, 50), p50),
+			words_ns(histogram_percentile(&analysis->registration_lifetime, 99), p99));
+}
+
 static void registrations(FILE *out, const struct analysis *analysis)
 {
 	char bytes[24], held[24], peak[24], count[32], place[1024];
@@ -318,6 +341,7 @@ static void registrations(FILE *out, const struct analysis *analysis)
 		(void)fprintf(out, "; %llu failed",
 			      (unsigned long long)analysis->registrations_failed);
 	(void)fputc('\n', out);
+	registered_kinds(out, analysis);
 	cache(out, analysis);
 	(void)fprintf(out, "  %9s %9s %9s %9s  %s\n", "count", "again", "time", "bytes", "place");
 	for (unsigned i = 0; i < analysis->registration_site_count && i < TABLE_ROWS; i++) {
@@ -435,12 +459,15 @@ void report_text(FILE *out, struct model *model, const struct analysis *analysis
 {
 	header(out, model, analysis);
 	costliest(out, analysis);
+	report_steps_text(out, model, analysis);
 	ranges(out, analysis);
 	sites(out, analysis, WL_call_class_waits, "Synchronizations", analysis->waits);
 	sites(out, analysis, WL_call_class_stages, "Staged copies", analysis->stages);
 	copies(out, analysis);
+	report_detours_text(out, analysis);
 	registrations(out, analysis);
 	transfers(out, analysis);
+	report_network_text(out, model, analysis);
 	hanging(out, model);
 	missing(out, model);
 	limits(out, model);

@@ -2,6 +2,7 @@
  *
  * The report for programs. Its schema is docs/report-json.md; members are added, never changed.
  */
+#include "viewers/report_json.h"
 #include "viewers/viewers.h"
 
 #include <errno.h>
@@ -9,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *number(uint64_t value)
+json_t *report_number(uint64_t value)
 {
 	return json_integer((json_int_t)value);
 }
 
 /* Recorded bytes need not be UTF-8, which JSON is: what is not is shown as '?'. */
-static json_t *text(const char *value)
+json_t *report_words(const char *value)
 {
 	json_t *string;
 	size_t size;
@@ -40,9 +41,9 @@ static json_t *ways_json(const struct site *site)
 	for (const struct site_way *way = site->ways; way; way = way->next) {
 		json_t *object = json_object();
 
-		json_object_set_new(object, "called_from", text(way->caller));
-		json_object_set_new(object, "count", number(way->count));
-		json_object_set_new(object, "held_ns", number(way->held_ns));
+		json_object_set_new(object, "called_from", report_words(way->caller));
+		json_object_set_new(object, "count", report_number(way->count));
+		json_object_set_new(object, "held_ns", report_number(way->held_ns));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -54,34 +55,37 @@ static json_t *site_json(const struct site *site)
 	json_t *object = json_object(), *apis = json_array();
 
 	for (unsigned i = 0; i < SITE_APIS && site->api[i]; i++)
-		json_array_append_new(apis, text(site->api[i]));
-	json_object_set_new(object, "place", text(site->place));
-	json_object_set_new(object, "file", text(site->file));
-	json_object_set_new(object, "line", number(site->line));
-	json_object_set_new(object, "function", text(site->function));
+		json_array_append_new(apis, report_words(site->api[i]));
+	json_object_set_new(object, "place", report_words(site->place));
+	json_object_set_new(object, "file", report_words(site->file));
+	json_object_set_new(object, "line", report_number(site->line));
+	json_object_set_new(object, "function", report_words(site->function));
 	json_object_set_new(object, "calls", apis);
-	json_object_set_new(object, "count", number(site->count));
-	json_object_set_new(object, "bytes", number(site->bytes));
-	json_object_set_new(object, "held_ns", number(site->held.sum_ns));
-	json_object_set_new(object, "held_p50_ns", number(histogram_percentile(&site->held, 50)));
-	json_object_set_new(object, "held_p99_ns", number(histogram_percentile(&site->held, 99)));
-	json_object_set_new(object, "held_max_ns", number(site->held.max_ns));
+	json_object_set_new(object, "count", report_number(site->count));
+	json_object_set_new(object, "bytes", report_number(site->bytes));
+	json_object_set_new(object, "pageable", report_number(site->pageable));
+	json_object_set_new(object, "held_ns", report_number(site->held.sum_ns));
+	json_object_set_new(object, "held_p50_ns",
+			    report_number(histogram_percentile(&site->held, 50)));
+	json_object_set_new(object, "held_p99_ns",
+			    report_number(histogram_percentile(&site->held, 99)));
+	json_object_set_new(object, "held_max_ns", report_number(site->held.max_ns));
 	json_object_set_new(object, "ways", ways_json(site));
 	if (site->cls == WL_call_class_none) {
-		json_object_set_new(object, "repeated", number(site->repeated));
+		json_object_set_new(object, "repeated", report_number(site->repeated));
 		return object;
 	}
-	json_object_set_new(object, "folded", number(site->folded));
+	json_object_set_new(object, "folded", report_number(site->folded));
 	json_object_set_new(object, "class",
-			    text(site->cls == WL_call_class_waits ? "waits" : "stages"));
-	json_object_set_new(object, "rule", text(rule->word));
-	json_object_set_new(object, "waits_for", text(rule->waits_for));
-	json_object_set_new(object, "condition", text(rule->condition));
-	json_object_set_new(object, "remedy", text(rule->remedy));
+			    report_words(site->cls == WL_call_class_waits ? "waits" : "stages"));
+	json_object_set_new(object, "rule", report_words(rule->word));
+	json_object_set_new(object, "waits_for", report_words(rule->waits_for));
+	json_object_set_new(object, "condition", report_words(rule->condition));
+	json_object_set_new(object, "remedy", report_words(rule->remedy));
 	return object;
 }
 
-static json_t *sites_json(struct site *const *sites, unsigned count)
+json_t *report_sites(struct site *const *sites, unsigned count)
 {
 	json_t *array = json_array();
 
@@ -99,15 +103,16 @@ static json_t *places_json(const struct range_stat *range)
 		const struct site *site = at->way->site;
 		json_t *object = json_object();
 
-		json_object_set_new(object, "place", text(site->place));
-		json_object_set_new(object, "called_from", text(at->way->caller));
+		json_object_set_new(object, "place", report_words(site->place));
+		json_object_set_new(object, "called_from", report_words(at->way->caller));
 		json_object_set_new(object, "class",
-				    text(site->cls == WL_call_class_waits    ? "waits"
-					 : site->cls == WL_call_class_stages ? "stages"
-									     : "registration"));
-		json_object_set_new(object, "rule", text(wl_rule_info(site->rule)->word));
-		json_object_set_new(object, "count", number(at->count));
-		json_object_set_new(object, "held_ns", number(at->held_ns));
+				    report_words(site->cls == WL_call_class_waits ? "waits"
+						 : site->cls == WL_call_class_stages
+							 ? "stages"
+							 : "registration"));
+		json_object_set_new(object, "rule", report_words(wl_rule_info(site->rule)->word));
+		json_object_set_new(object, "count", report_number(at->count));
+		json_object_set_new(object, "held_ns", report_number(at->held_ns));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -121,22 +126,23 @@ static json_t *ranges_json(const struct analysis *analysis)
 		const struct range_stat *range = analysis->ranges[i];
 		json_t *object = json_object();
 
-		json_object_set_new(object, "name", text(range->name));
-		json_object_set_new(object, "instances", number(range->instances));
-		json_object_set_new(object, "unclosed", number(range->unclosed));
-		json_object_set_new(object, "synchronizations", number(range->waits));
-		json_object_set_new(object, "synchronizations_worst", number(range->waits_worst));
-		json_object_set_new(object, "staged", number(range->stages));
-		json_object_set_new(object, "staged_worst", number(range->stages_worst));
-		json_object_set_new(object, "registrations", number(range->registrations));
+		json_object_set_new(object, "name", report_words(range->name));
+		json_object_set_new(object, "instances", report_number(range->instances));
+		json_object_set_new(object, "unclosed", report_number(range->unclosed));
+		json_object_set_new(object, "synchronizations", report_number(range->waits));
+		json_object_set_new(object, "synchronizations_worst",
+				    report_number(range->waits_worst));
+		json_object_set_new(object, "staged", report_number(range->stages));
+		json_object_set_new(object, "staged_worst", report_number(range->stages_worst));
+		json_object_set_new(object, "registrations", report_number(range->registrations));
 		json_object_set_new(object, "registrations_worst",
-				    number(range->registrations_worst));
-		json_object_set_new(object, "unreturned", number(range->unreturned));
-		json_object_set_new(object, "held_ns", number(range->held_ns));
+				    report_number(range->registrations_worst));
+		json_object_set_new(object, "unreturned", report_number(range->unreturned));
+		json_object_set_new(object, "held_ns", report_number(range->held_ns));
 		json_object_set_new(object, "length_p50_ns",
-				    number(histogram_percentile(&range->length, 50)));
+				    report_number(histogram_percentile(&range->length, 50)));
 		json_object_set_new(object, "length_p99_ns",
-				    number(histogram_percentile(&range->length, 99)));
+				    report_number(histogram_percentile(&range->length, 99)));
 		json_object_set_new(object, "places", places_json(range));
 		json_array_append_new(array, object);
 	}
@@ -144,7 +150,7 @@ static json_t *ranges_json(const struct analysis *analysis)
 }
 
 /* The words of an enumeration, from the event table. */
-static const char *word_of(enum wl_event event, size_t index, unsigned value)
+const char *report_word(enum wl_event event, size_t index, unsigned value)
 {
 	const struct wl_enumeration *words = wl_event_type(event)->args[index].enumeration;
 
@@ -159,46 +165,20 @@ static json_t *copies_json(const struct analysis *analysis)
 		const struct copy_stat *copy = &analysis->copies[i];
 		json_t *object = json_object();
 
-		json_object_set_new(object, "from",
-				    text(word_of(WL_EV_cuda_copy, WL_ARG(cuda_copy, src_kind),
-						 copy->src_kind)));
-		json_object_set_new(object, "to",
-				    text(word_of(WL_EV_cuda_copy, WL_ARG(cuda_copy, dst_kind),
-						 copy->dst_kind)));
 		json_object_set_new(
-			object, "class",
-			text(word_of(WL_EV_cuda_copy, WL_ARG(cuda_copy, cls), copy->cls)));
-		json_object_set_new(object, "count", number(copy->count));
-		json_object_set_new(object, "bytes", number(copy->bytes));
-		json_object_set_new(object, "held_ns", number(copy->held_ns));
-		json_array_append_new(array, object);
-	}
-	return array;
-}
-
-static json_t *transfers_json(const struct analysis *analysis)
-{
-	json_t *array = json_array();
-
-	for (unsigned op = 0; op < WL_ofi_op_MAX; op++) {
-		const struct transfer_stat *stat = &analysis->transfers[op];
-		json_t *object;
-
-		if (!stat->count)
-			continue;
-		object = json_object();
-		json_object_set_new(object, "operation",
-				    text(word_of(WL_EV_ofi_post, WL_ARG(ofi_post, op), op)));
-		json_object_set_new(object, "count", number(stat->count));
-		json_object_set_new(object, "bytes", number(stat->bytes));
-		json_object_set_new(object, "failed", number(stat->failed));
-		json_object_set_new(object, "unfinished", number(stat->unfinished));
-		json_object_set_new(object, "matched_by_order", number(stat->approximate));
-		json_object_set_new(object, "retries", number(stat->retries));
-		json_object_set_new(object, "latency_p50_ns",
-				    number(histogram_percentile(&stat->latency, 50)));
-		json_object_set_new(object, "latency_p99_ns",
-				    number(histogram_percentile(&stat->latency, 99)));
+			object, "from",
+			report_words(report_word(WL_EV_cuda_copy, WL_ARG(cuda_copy, src_kind),
+						 copy->src_kind)));
+		json_object_set_new(
+			object, "to",
+			report_words(report_word(WL_EV_cuda_copy, WL_ARG(cuda_copy, dst_kind),
+						 copy->dst_kind)));
+		json_object_set_new(object, "class",
+				    report_words(report_word(WL_EV_cuda_copy,
+							     WL_ARG(cuda_copy, cls), copy->cls)));
+		json_object_set_new(object, "count", report_number(copy->count));
+		json_object_set_new(object, "bytes", report_number(copy->bytes));
+		json_object_set_new(object, "held_ns", report_number(copy->held_ns));
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -215,11 +195,11 @@ static json_t *processes_json(struct model *model)
 		for (unsigned reason = 0; reason < TRACE_DROP_MAX; reason++)
 			if (process->info.drops[reason])
 				json_object_set_new(drops, trace_drop_name((enum trace_drop)reason),
-						    number(process->info.drops[reason]));
+						    report_number(process->info.drops[reason]));
 		json_object_set_new(object, "pid", json_integer(process->info.pid));
-		json_object_set_new(object, "host", text(process->info.host));
+		json_object_set_new(object, "host", report_words(process->info.host));
 		json_object_set_new(object, "rank", json_integer(process->info.rank));
-		json_object_set_new(object, "command", text(process->info.command));
+		json_object_set_new(object, "command", report_words(process->info.command));
 		json_object_set_new(object, "ended", json_boolean(process->info.ended));
 		json_object_set_new(object, "complete", json_boolean(!process->incomplete));
 		json_object_set_new(object, "drops", drops);
@@ -252,7 +232,7 @@ static json_t *knee_json(const struct reuse_curve *curve)
 {
 	const struct reuse_point *knee = reuse_knee(curve, 95);
 
-	return knee ? number(knee->capacity) : json_null();
+	return knee ? report_number(knee->capacity) : json_null();
 }
 
 static json_t *cache_json(const struct analysis *analysis)
@@ -270,17 +250,24 @@ static json_t *registrations_json(const struct analysis *analysis)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "count", number(analysis->registrations));
-	json_object_set_new(object, "failed", number(analysis->registrations_failed));
-	json_object_set_new(object, "repeated", number(analysis->registrations_repeated));
-	json_object_set_new(object, "bytes", number(analysis->registered_bytes));
-	json_object_set_new(object, "peak_bytes", number(analysis->registered_peak_bytes));
-	json_object_set_new(object, "live", number(analysis->registrations_live));
-	json_object_set_new(object, "time_ns", number(analysis->registration_ns));
+	json_object_set_new(object, "count", report_number(analysis->registrations));
+	json_object_set_new(object, "failed", report_number(analysis->registrations_failed));
+	json_object_set_new(object, "repeated", report_number(analysis->registrations_repeated));
+	json_object_set_new(object, "bytes", report_number(analysis->registered_bytes));
+	json_object_set_new(object, "peak_bytes", report_number(analysis->registered_peak_bytes));
+	json_object_set_new(object, "live", report_number(analysis->registrations_live));
+	json_object_set_new(object, "time_ns", report_number(analysis->registration_ns));
+	json_object_set_new(object, "kinds", report_registered(analysis));
+	json_object_set_new(
+		object, "lifetime_p50_ns",
+		report_number(histogram_percentile(&analysis->registration_lifetime, 50)));
+	json_object_set_new(
+		object, "lifetime_p99_ns",
+		report_number(histogram_percentile(&analysis->registration_lifetime, 99)));
 	json_object_set_new(object, "cache", cache_json(analysis));
 	json_object_set_new(
 		object, "sites",
-		sites_json(analysis->registration_sites, analysis->registration_site_count));
+		report_sites(analysis->registration_sites, analysis->registration_site_count));
 	return object;
 }
 
@@ -303,10 +290,10 @@ static json_t *unreturned_json(struct model *model)
 					       sizeof(place));
 			json_object_set_new(object, "pid", json_integer(process->info.pid));
 			json_object_set_new(object, "rank", json_integer(process->info.rank));
-			json_object_set_new(object, "call", text(calls[i].api));
-			json_object_set_new(object, "place", text(place));
+			json_object_set_new(object, "call", report_words(calls[i].api));
+			json_object_set_new(object, "place", report_words(place));
 			json_object_set_new(object, "held_ns",
-					    number(unreturned_ns(process, &calls[i])));
+					    report_number(unreturned_ns(process, &calls[i])));
 			json_array_append_new(array, object);
 		}
 	}
@@ -317,40 +304,50 @@ static json_t *totals_json(const struct analysis *analysis)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "events", number(analysis->events));
+	json_object_set_new(object, "events", report_number(analysis->events));
 	json_object_set_new(object, "wall_ns", json_integer(analysis->wall_ns));
-	json_object_set_new(object, "synchronizations", number(analysis->waits));
-	json_object_set_new(object, "staged", number(analysis->stages));
-	json_object_set_new(object, "polls", number(analysis->polls));
-	json_object_set_new(object, "captured", number(analysis->captured));
-	json_object_set_new(object, "held_ns", number(analysis->held_ns));
-	json_object_set_new(object, "launches", number(analysis->launches));
-	json_object_set_new(object, "posts", number(analysis->posts));
-	json_object_set_new(object, "completions", number(analysis->completions));
-	json_object_set_new(object, "empty_polls", number(analysis->empty_polls));
+	json_object_set_new(object, "synchronizations", report_number(analysis->waits));
+	json_object_set_new(object, "staged", report_number(analysis->stages));
+	json_object_set_new(object, "polls", report_number(analysis->polls));
+	json_object_set_new(object, "captured", report_number(analysis->captured));
+	json_object_set_new(object, "held_ns", report_number(analysis->held_ns));
+	json_object_set_new(object, "launches", report_number(analysis->launches));
+	json_object_set_new(object, "posts", report_number(analysis->posts));
+	json_object_set_new(object, "completions", report_number(analysis->completions));
+	json_object_set_new(object, "empty_polls", report_number(analysis->empty_polls));
 	return object;
 }
 
-int report_json(FILE *out, struct model *model, const struct analysis *analysis)
+json_t *report_object(struct model *model, const struct analysis *analysis)
 {
 	json_t *root = json_object();
-	int failed;
 
 	json_object_set_new(root, "schema", json_integer(1));
-	json_object_set_new(root, "run", text(model_run(model)));
+	json_object_set_new(root, "run", report_words(model_run(model)));
 	json_object_set_new(root, "simulated", json_boolean(analysis->simulated));
 	json_object_set_new(root, "complete",
 			    json_boolean(!analysis->incomplete_processes && !analysis->unreadable));
 	json_object_set_new(root, "totals", totals_json(analysis));
 	json_object_set_new(root, "processes", processes_json(model));
 	json_object_set_new(root, "ranges", ranges_json(analysis));
-	json_object_set_new(root, "sites", sites_json(analysis->sites, analysis->site_count));
+	json_object_set_new(root, "sites", report_sites(analysis->sites, analysis->site_count));
 	json_object_set_new(root, "copies", copies_json(analysis));
 	json_object_set_new(root, "registrations", registrations_json(analysis));
-	json_object_set_new(root, "transfers", transfers_json(analysis));
+	json_object_set_new(root, "transfers", report_transfers(analysis));
+	json_object_set_new(root, "peers", report_peers(model, analysis));
+	json_object_set_new(root, "network", report_network(analysis));
+	json_object_set_new(root, "detours", report_detours(analysis));
+	json_object_set_new(root, "steps", report_steps(model, analysis));
 	json_object_set_new(root, "unreturned", unreturned_json(model));
-	json_object_set_new(root, "unreadable", number(analysis->unreadable));
-	failed = json_dumpf(root, out, JSON_INDENT(2));
+	json_object_set_new(root, "unreadable", report_number(analysis->unreadable));
+	return root;
+}
+
+int report_json(FILE *out, struct model *model, const struct analysis *analysis)
+{
+	json_t *root = report_object(model, analysis);
+	int failed = json_dumpf(root, out, JSON_INDENT(2));
+
 	json_decref(root);
 	return failed || fputc('\n', out) == EOF ? -EIO : 0;
 }

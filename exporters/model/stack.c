@@ -75,6 +75,69 @@ static bool is_library_native(const struct model_frame *frame)
 	return frame->function && is_runtime_name(frame->function);
 }
 
+/* Words of which names of thin wrappers around the driver are made. */
+static bool is_driver_word(const char *word, size_t length, bool *action)
+{
+	static const char *const actions[] = {"wait",  "sync", "synchronize", "memcpy", "copy",
+					      "check", "free", "memset",      "upload", "download"};
+	static const char *const others[] = {
+		"cuda", "cu", "gpu", "dev", "device", "stream", "event", "ctx", "context", "call",
+		"safe", "do", "for", "all", "until",  "done",   "and",   "to",  "host",    "async",
+		"h",    "d",  "h2d", "d2h", "err",    "error",  "on",    "the", "wrapper"};
+
+	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+		if (strlen(actions[i]) == length && strncasecmp(actions[i], word, length) == 0) {
+			*action = true;
+			return true;
+		}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strlen(others[i]) == length && strncasecmp(others[i], word, length) == 0)
+			return true;
+	return false;
+}
+
+/* cuda_wait(), gpuSync, util::deviceSynchronize(int): a function of the job's that only passes a wait
+ * on, by its name. What must be fixed is where it is called. */
+static bool is_wrapper_name(const char *function)
+{
+	size_t length = strcspn(function, "(<");
+	const char *end = function + length, *word = function;
+	bool action = false;
+
+	for (const char *p = function; p + 1 < end; p++)
+		if (p[0] == ':' && p[1] == ':')
+			word = p + 2;
+	while (word < end) {
+		const char *stop = word + 1;
+
+		if (*word == '_') {
+			word++;
+			continue;
+		}
+		while (stop < end && *stop != '_' && !(*stop >= 'A' && *stop <= 'Z'))
+			stop++;
+		if (!is_driver_word(word, (size_t)(stop - word), &action))
+			return false;
+		word = stop;
+	}
+	return action;
+}
+
+/* Up to the function that called wrappers, if that is the job's own and has a line. */
+static unsigned above_wrappers(const struct model_stack *stack, unsigned site)
+{
+	for (unsigned i = site; i + 1 < stack->count; i++) {
+		const struct model_frame *frame = &stack->frames[i], *caller = frame + 1;
+
+		if (!frame->function || !is_wrapper_name(frame->function))
+			return i;
+		if (caller->kind != TRACE_FRAME_NATIVE || !caller->line ||
+		    is_library_native(caller))
+			return site;
+	}
+	return site;
+}
+
 static unsigned find_site(const struct model_stack *stack)
 {
 	int python = -1, native = -1;
@@ -98,7 +161,7 @@ static unsigned find_site(const struct model_stack *stack)
 		if (!is_library_native(&stack->frames[i]))
 			native = (int)i;
 	}
-	return native >= 0 ? (unsigned)native : 0;
+	return native >= 0 ? above_wrappers(stack, (unsigned)native) : 0;
 }
 
 /* --- resolving ---------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ for command in report diff ctl doctor; do
 	fits 24 waylay "$command" --help
 	cp all out
 done
-fits 40 waylay check --help
+fits 45 waylay check --help
 says out --max-syncs
 fits 40 waylay export --help
 says out --max-size

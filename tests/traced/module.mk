@@ -95,3 +95,12 @@ TEST_PROGRAMS += control_job
 control_job_SRCS := tests/traced/control/job.c
 control_job_LIBS := libnvtxclient
 control_job_LDLIBS := -ldl
+
+# ground_truth.sh
+ifdef HAVE_LIBFABRIC
+TEST_PROGRAMS += ground_truth
+ground_truth_SRCS := tests/traced/ground_truth.c
+ground_truth_LIBS := libnvtxclient
+ground_truth_DEPS := $(O)/tests/fakecuda/libcuda.so.1
+ground_truth_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1 $(call pkg_libs,libfabric) -ldl
+endif

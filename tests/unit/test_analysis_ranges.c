@@ -182,7 +182,7 @@ static void filters_count_what_they_say(void **state)
 		{.cls = WL_call_class_waits, .rule = WL_rule_MAX, .place = "train.py:11 *"},
 		{.cls = WL_call_class_waits, .rule = WL_rule_MAX, .place = "train.py:12*"},
 		{.cls = WL_call_class_MAX, .rule = WL_rule_async_to_pageable},
-		{.cls = WL_call_class_waits, .rule = WL_rule_MAX, .held = true},
+		{.cls = WL_call_class_waits, .rule = WL_rule_MAX, .measure = ANALYSIS_HELD},
 		{.cls = WL_call_class_stages, .rule = WL_rule_MAX},
 		{.cls = WL_call_class_none, .rule = WL_rule_MAX},
 	};

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Transfers by operation and by peer: sizes, latencies, and how long the network was busy.
+ */
+#include "viewers/analysis_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Peers that are told of one by one, over all processes. */
+#define PEERS_MAX 8192u
+
+/* A time in which at least one operation was under way. */
+struct busy {
+	uint64_t open, ns;
+	int64_t since_ns;
+};
+
+struct peer_key {
+	uint64_t peer;
+	uint32_t process, op;
+};
+
+struct peer_entry {
+	struct peer_key key;
+	struct peer_stat stat;
+	struct busy busy;
+	UT_hash_handle hh;
+};
+
+struct transfer_table {
+	struct peer_entry *peers;
+	bool peers_left;
+	struct transfer_stat operations[WL_ofi_op_MAX];
+	struct network_stat network;
+	/* of the process being read */
+	struct busy busy;
+	uint64_t bytes_open;
+	int64_t first_ns, last_ns;
+	bool any;
+};
+
+struct transfer_table *transfer_table_new(void)
+{
+	return calloc(1, sizeof(struct transfer_table));
+}
+
+void transfer_table_free(struct transfer_table *table)
+{
+	struct peer_entry *peer, *next;
+
+	if (!table)
+		return;
+	/* The table goes first; what it held stays chained by hh.next. */
+	peer = table->peers;
+	HASH_CLEAR(hh, table->peers);
+	for (; peer; peer = next) {
+		next = peer->hh.next;
+		free(peer);
+	}
+	free(table);
+}
+
+/* --- busy times ------------------------------------------------------------------------------- */
+
+static void busy_begin(struct busy *busy, int64_t ns)
+{
+	if (busy->open++ == 0)
+		busy->since_ns = ns;
+}
+
+static void busy_end(struct busy *busy, int64_t ns)
+{
+	if (!busy->open || --busy->open)
+		return;
+	if (ns > busy->since_ns)
+		busy->ns += (uint64_t)(ns - busy->since_ns);
+}
+
+/* Was under way from begin to end, and is over: what lies in a time known to be busy counts once. */
+static void busy_once(struct busy *busy, int64_t begin, int64_t end)
+{
+	if (!busy->open && end > begin)
+		busy->ns += (uint64_t)(end - begin);
+}
+
+/* --- what the matcher tells -------------------------------------------------------------------- */
+
+/* *room: false when there are too many peers. */
+static struct peer_entry *peer_of(struct transfer_table *table, unsigned process,
+				  const struct trace_event *post, bool *room)
+{
+	struct peer_entry *found = NULL;
+	struct peer_key key;
+
+	memset(&key, 0, sizeof(key));
+	key.peer = MODEL_ARG(post, ofi_post, peer);
+	key.process = process;
+	key.op = (uint32_t)MODEL_ARG(post, ofi_post, op);
+	if (key.op >= WL_ofi_op_MAX)
+		key.op = 0;
+	*room = true;
+	HASH_FIND(hh, table->peers, &key, sizeof(key), found);
+	if (found)
+		return found;
+	*room = HASH_COUNT(table->peers) < PEERS_MAX;
+	table->peers_left |= !*room;
+	found = *room ? calloc(1, sizeof(*found)) : NULL;
+	if (!found)
+		return NULL;
+	found->key = key;
+	found->stat =
+		(struct peer_stat){.process = process, .op = (uint8_t)key.op, .peer = key.peer};
+	HASH_ADD(hh, table->peers, key, sizeof(key), found);
+	return found;
+}
+
+static void seen(struct transfer_table *table, int64_t begin, int64_t end)
+{
+	if (!table->any || begin < table->first_ns)
+		table->first_ns = begin;
+	if (!table->any || end > table->last_ns)
+		table->last_ns = end;
+	table->any = true;
+}
+
+bool transfer_posted(struct transfer_table *table, unsigned process, const struct trace_event *post)
+{
+	bool room;
+	struct peer_entry *peer = peer_of(table, process, post, &room);
+
+	busy_begin(&table->busy, post->begin_ns);
+	table->bytes_open += MODEL_ARG(post, ofi_post, bytes);
+	if (table->bytes_open > table->network.peak_bytes)
+		table->network.peak_bytes = table->bytes_open;
+	if (peer)
+		busy_begin(&peer->busy, post->begin_ns);
+	return peer || !room;
+}
+
+static unsigned size_class(uint64_t bytes)
+{
+	unsigned class = bytes > 1 ? 64u - (unsigned)__builtin_clzll(bytes - 1) : 0;
+
+	return class < TRANSFER_SIZES ? class : TRANSFER_SIZES - 1;
+}
+
+static void operation_add(struct transfer_stat *stat, const struct model_transfer *transfer,
+			  uint8_t op)
+{
+	unsigned size = size_class(transfer->bytes);
+
+	stat->op = op;
+	stat->count++;
+	stat->bytes += transfer->bytes;
+	stat->unfinished +=
+		transfer->how == MODEL_TRANSFER_UNFINISHED || transfer->how == MODEL_TRANSFER_LOST;
+	stat->failed += transfer->failed;
+	stat->approximate += !transfer->exact;
+	stat->retries += MODEL_ARG(&transfer->post, ofi_post, retries);
+	stat->sizes[size]++;
+	stat->size_bytes[size] += transfer->bytes;
+}
+
+bool transfer_ended(struct transfer_table *table, unsigned process,
+		    const struct model_transfer *transfer)
+{
+	const struct trace_event *post = &transfer->post;
+	int64_t begin = post->begin_ns, end = transfer->end_ns;
+	uint64_t latency = end > begin ? (uint64_t)(end - begin) : 0;
+	bool over = transfer->how == MODEL_TRANSFER_COMPLETED ||
+		    transfer->how == MODEL_TRANSFER_AT_RETURN;
+	bool room;
+	struct peer_entry *peer = peer_of(table, process, post, &room);
+	uint8_t op = (uint8_t)MODEL_ARG(post, ofi_post, op);
+
+	op = op < WL_ofi_op_MAX ? op : 0;
+	operation_add(&table->operations[op], transfer, op);
+	if (over)
+		histogram_add(&table->operations[op].latency, latency);
+	if (over)
+		seen(table, begin, end);
+	if (transfer->counted) {
+		busy_end(&table->busy, end);
+		table->bytes_open -= MODEL_ARG(post, ofi_post, bytes);
+	} else if (!transfer->multi) {
+		busy_once(&table->busy, begin, end);
+	}
+	if (!peer)
+		return !room;
+	peer->stat.count++;
+	peer->stat.bytes += transfer->bytes;
+	if (over)
+		histogram_add(&peer->stat.latency, latency);
+	if (transfer->counted)
+		busy_end(&peer->busy, end);
+	else if (!transfer->multi)
+		busy_once(&peer->busy, begin, end);
+	return true;
+}
+
+void transfer_process_end(struct transfer_table *table)
+{
+	if (table->any)
+		table->network.span_ns += (uint64_t)(table->last_ns - table->first_ns);
+	table->network.busy_ns += table->busy.ns;
+	table->busy = (struct busy){0};
+	table->bytes_open = 0;
+	table->any = false;
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+static int in_order(const void *left, const void *right)
+{
+	const struct peer_stat *a = *(struct peer_stat *const *)left;
+	const struct peer_stat *b = *(struct peer_stat *const *)right;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->op != b->op)
+		return a->op < b->op ? -1 : 1;
+	return a->peer < b->peer ? -1 : a->peer > b->peer;
+}
+
+bool transfer_results(struct transfer_table *table, struct analysis *analysis)
+{
+	struct peer_entry *peer = NULL, *next = NULL;
+
+	analysis->peers = calloc(HASH_COUNT(table->peers) + 1, sizeof(struct peer_stat *));
+	if (!analysis->peers)
+		return false;
+	HASH_ITER (hh, table->peers, peer, next) {
+		if (!peer->stat.count)
+			continue;
+		peer->stat.busy_ns = peer->busy.ns;
+		analysis->peers[analysis->peer_count++] = &peer->stat;
+	}
+	if (analysis->peer_count)
+		qsort(analysis->peers, analysis->peer_count, sizeof(struct peer_stat *), in_order);
+	analysis->peers_left = table->peers_left;
+	analysis->network = table->network;
+	/* A transfer that the matcher tells of late may lie in a time that was counted already. */
+	if (analysis->network.busy_ns > analysis->network.span_ns)
+		analysis->network.busy_ns = analysis->network.span_ns;
+	memcpy(analysis->transfers, table->operations, sizeof(analysis->transfers));
+	return true;
+}
