@@ -269,6 +269,8 @@ static void on_posted(void *user, const struct trace_event *post)
 {
 	struct pass *pass = user;
 
+	if (post->flags & WL_FLAG_INNER_LAYER)
+		return;
 	if (!transfer_posted(pass->transfers, pass->process, post))
 		pass->short_of_memory = true;
 }
@@ -277,6 +279,8 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 {
 	struct pass *pass = user;
 
+	if (transfer->post.flags & WL_FLAG_INNER_LAYER)
+		return;
 	if (!transfer_ended(pass->transfers, pass->process, transfer) ||
 	    !detour_transfer(pass->detours, transfer))
 		pass->short_of_memory = true;
@@ -286,6 +290,8 @@ static void on_registered(void *user, const struct model_registration *registrat
 {
 	struct pass *pass = user;
 
+	if (registration->reg.flags & WL_FLAG_INNER_LAYER)
+		return;
 	pass->analysis->registrations_live++;
 	pass->live_bytes += MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
 	if (pass->live_bytes > pass->analysis->registered_peak_bytes)
@@ -296,7 +302,8 @@ static void on_unregistered(void *user, const struct model_registration *registr
 {
 	struct pass *pass = user;
 
-	if (!registration->closed) /* alive when the recording ended: live */
+	/* Alive when the recording ended: live. */
+	if (!registration->closed || registration->reg.flags & WL_FLAG_INNER_LAYER)
 		return;
 	pass->analysis->registrations_live--;
 	pass->live_bytes -= MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
@@ -341,6 +348,8 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	analysis->events++;
 	if (event->type->number >= WL_EV_MAX || wl_event_type(event->type->number) != event->type)
 		return; /* a type of another build: nothing is known of it */
+	if (event->flags & WL_FLAG_INNER_LAYER)
+		return; /* what the job asked for is counted, not what that took inside */
 	if (!detour_event(pass->detours, pass->process, event))
 		pass->short_of_memory = true;
 	switch (event->type->number) {

@@ -61,7 +61,7 @@ static void defaults(void **state)
 	(void)state;
 	wl_settings_defaults(&s);
 	assert_true(s.enabled && s.cuda && s.ofi && s.nvtx && s.thread);
-	assert_false(s.flight_recorder || s.ofi_door || s.debug);
+	assert_false(s.flight_recorder || s.ofi_layers || s.ofi_door || s.debug);
 	assert_string_equal(s.directory, "waylay-out");
 	assert_string_equal(s.run, "");
 	assert_int_equal(s.max_bytes, 1ull << 30);

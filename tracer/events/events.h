@@ -79,7 +79,7 @@ enum wl_category {
 enum wl_flag {
 	WL_FLAG_CAPTURED = 1 << 0, /* inside stream capture: recorded into a graph, not executed */
 	WL_FLAG_IN_PROVIDER = 1 << 1, /* a CUDA call made inside a libfabric call */
-	WL_FLAG_INNER_LAYER = 1 << 2, /* a libfabric call of the core provider's */
+	WL_FLAG_INNER_LAYER = 1 << 2, /* a libfabric call of the core provider's (--ofi-layers) */
 	WL_FLAG_GUESSED = 1 << 3, /* an argument is a best guess (memory kind not known for sure) */
 };
 

@@ -115,6 +115,7 @@ static void settings_attributes(void)
 	spool_attribute("setting.flight-recorder", wl_settings.flight_recorder ? "1" : "0");
 	spool_attribute("setting.cuda", wl_settings.cuda ? "1" : "0");
 	spool_attribute("setting.ofi", wl_settings.ofi ? "1" : "0");
+	spool_attribute("setting.ofi-layers", wl_settings.ofi_layers ? "1" : "0");
 	spool_attribute("setting.nvtx", wl_settings.nvtx ? "1" : "0");
 }
 

@@ -28,6 +28,7 @@ struct wl_settings {
 	enum wl_stack_mode stacks; /* WAYLAY_STACK */
 	unsigned stack_depth;      /* WAYLAY_STACK_DEPTH */
 	bool cuda, ofi, nvtx;      /* WAYLAY_CUDA, WAYLAY_OFI, WAYLAY_NVTX */
+	bool ofi_layers;           /* WAYLAY_OFI_LAYERS */
 	bool ofi_door;             /* WAYLAY_OFI_DOOR: for `waylay run` alone */
 	const char *nvtx_chain;    /* WAYLAY_NVTX_CHAIN */
 	bool flight_recorder;      /* WAYLAY_FLIGHT_RECORDER */

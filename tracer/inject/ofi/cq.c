@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Completion queues and counters. Jobs poll these millions of times a second: an empty read costs
- * one thread-local increment here, and a whole run of them is one record, timed at its first read
- * and at the one that ends it.
+ * Completion queues. Jobs poll these millions of times a second: an empty read costs one thread-local
+ * increment here, and a whole run of them is one record, timed at its first read and at the one that
+ * ends it.
  */
 #include "tracer/inject/ofi/ofi.h"
 
@@ -12,18 +12,19 @@
 struct run {
 	const void *queue;
 	uint64_t polls, begin;
+	uint32_t flags;
 };
 static __thread struct run runs[RUNS] __attribute__((tls_model("initial-exec")));
 
 static void run_end(struct run *run, uint64_t end)
 {
 	if (run->polls)
-		SPOOL_EMIT(ofi_poll, run->begin, end, 0, .cq = (uintptr_t)run->queue,
+		SPOOL_EMIT(ofi_poll, run->begin, end, run->flags, .cq = (uintptr_t)run->queue,
 			   .polls = run->polls, .api = OFI_NAME("fi_cq_read"));
 	run->polls = 0;
 }
 
-static __attribute__((noinline)) void run_begin(const void *queue)
+static __attribute__((noinline)) void run_begin(const void *queue, enum ofi_how how)
 {
 	struct run *free_run = &runs[0];
 	uint64_t now = spool_now();
@@ -38,17 +39,17 @@ static __attribute__((noinline)) void run_begin(const void *queue)
 	}
 	if (free_run->polls) /* all busy with other queues: the first one makes room */
 		run_end(free_run, now);
-	*free_run = (struct run){queue, 1, now};
+	*free_run = (struct run){queue, 1, now, ofi_flags(how)};
 }
 
-static inline void run_count(const void *queue)
+static inline void run_count(const void *queue, enum ofi_how how)
 {
 	if (__builtin_expect(runs[0].queue == queue && runs[0].polls, 1))
 		runs[0].polls++;
 	else if (runs[1].queue == queue && runs[1].polls)
 		runs[1].polls++;
 	else
-		run_begin(queue);
+		run_begin(queue, how);
 }
 
 void ofi_poll_flush(const void *queue)
@@ -78,7 +79,7 @@ static size_t entry_bytes(uint8_t format)
 
 /* Each format's entry begins with the shorter ones' members. */
 static void entry_record(const struct fid_cq *cq, uint8_t format, const void *at, uint64_t src,
-			 uint64_t now)
+			 uint64_t now, enum ofi_how how)
 {
 	const struct fi_cq_tagged_entry *entry = at;
 	struct wl_ev_ofi_completion event = {.cq = (uintptr_t)cq, .src = src};
@@ -95,11 +96,12 @@ static void entry_record(const struct fid_cq *cq, uint8_t format, const void *at
 	}
 	if (format >= FI_CQ_FORMAT_TAGGED)
 		event.tag = entry->tag;
-	(void)spool_append(WL_EV_ofi_completion, now, now, 0, &event, sizeof(event));
+	(void)spool_append(WL_EV_ofi_completion, now, now, ofi_flags(how), &event, sizeof(event));
 }
 
 static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const void *buf,
-						     ssize_t count, const fi_addr_t *src)
+						     ssize_t count, const fi_addr_t *src,
+						     enum ofi_how how)
 {
 	const struct ofi_table *table = ofi_table_of(cq->ops);
 	uint8_t format = table ? table->format : (uint8_t)FI_CQ_FORMAT_UNSPEC;
@@ -111,101 +113,141 @@ static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const vo
 	now = spool_now();
 	for (ssize_t i = 0; i < count; i++)
 		entry_record(cq, format, (const char *)buf + (size_t)i * bytes,
-			     src ? src[i] : FI_ADDR_UNSPEC, now);
+			     src ? src[i] : FI_ADDR_UNSPEC, now, how);
 }
 
 /* --- reads ------------------------------------------------------------------------------------ */
 
+/* The queue that a recorded read of this thread is about, known by the read's frame as in wl_depth: a
+ * provider carries out one kind of read by another of the same queue, which is no layer's. Kept only
+ * with --ofi-layers, since else nothing inside a call is recorded. */
+struct reading {
+	struct wl_inside call;
+	const void *queue;
+};
+static __thread struct reading reading __attribute__((tls_model("initial-exec")));
+
+static inline __attribute__((always_inline)) enum ofi_how
+read_enter(const void *cq, const void *caller, struct reading *outer)
+{
+	enum ofi_how how = ofi_enter(caller);
+
+	if (__builtin_expect(wl_settings.ofi_layers && how, 0)) {
+		if (how == OFI_LAYER && reading.queue == cq &&
+		    wl_is_inside(&reading.call, WL_FRAME))
+			return OFI_PASS;
+		*outer = reading;
+		reading.queue = cq;
+		wl_enter(&reading.call, WL_FRAME);
+	}
+	return how;
+}
+#define READ_ENTER(cq, outer) read_enter((cq), __builtin_return_address(0), (outer))
+
+static inline void read_leave(enum ofi_how how, const struct reading *outer)
+{
+	ofi_leave(how);
+	if (__builtin_expect(wl_settings.ofi_layers, 0))
+		reading = *outer;
+}
+
 static ssize_t hook_read(struct fid_cq *cq, void *buf, size_t count)
 {
 	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	struct reading outer;
+	enum ofi_how how = READ_ENTER(cq, &outer);
 	ssize_t ret;
 
-	if (!OFI_ENTER())
+	if (!how)
 		return real->read(cq, buf, count);
 	ret = real->read(cq, buf, count);
-	ofi_leave();
+	read_leave(how, &outer);
 	if (ret > 0 && buf)
-		entries_record(cq, buf, ret, NULL);
+		entries_record(cq, buf, ret, NULL, how);
 	else if (ret == -FI_EAGAIN || ret == 0)
-		run_count(cq);
+		run_count(cq, how);
 	return ret;
 }
 
 static ssize_t hook_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
 {
 	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	struct reading outer;
+	enum ofi_how how = READ_ENTER(cq, &outer);
 	ssize_t ret;
 
-	if (!OFI_ENTER())
+	if (!how)
 		return real->readfrom(cq, buf, count, src_addr);
 	ret = real->readfrom(cq, buf, count, src_addr);
-	ofi_leave();
+	read_leave(how, &outer);
 	if (ret > 0 && buf)
-		entries_record(cq, buf, ret, src_addr);
+		entries_record(cq, buf, ret, src_addr, how);
 	else if (ret == -FI_EAGAIN || ret == 0)
-		run_count(cq);
+		run_count(cq, how);
 	return ret;
 }
 
 static ssize_t hook_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
 {
 	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	struct reading outer;
+	enum ofi_how how = READ_ENTER(cq, &outer);
 	uint64_t now;
 	ssize_t ret;
 
-	if (!OFI_ENTER())
+	if (!how)
 		return real->readerr(cq, buf, flags);
 	ret = real->readerr(cq, buf, flags);
-	ofi_leave();
+	read_leave(how, &outer);
 	if (ret <= 0)
 		return ret;
 	ofi_poll_flush(cq);
 	now = spool_now();
-	SPOOL_EMIT(ofi_completion, now, now, 0, .cq = (uintptr_t)cq,
+	SPOOL_EMIT(ofi_completion, now, now, ofi_flags(how), .cq = (uintptr_t)cq,
 		   .context = (uintptr_t)buf->op_context, .flags = buf->flags, .bytes = buf->len,
 		   .buf = (uintptr_t)buf->buf, .data = buf->data, .tag = buf->tag,
 		   .src = FI_ADDR_UNSPEC, .status = -buf->err, .prov_errno = buf->prov_errno);
 	return ret;
 }
 
-struct blocked {
-	uint64_t begin;
-	uint32_t api, stack;
-};
+/* --- waits ------------------------------------------------------------------------------------ */
 
-/* A read that may block: the thread's slot names it while it does. */
-static struct blocked block_begin(const void *object, uint32_t api)
+struct ofi_blocked ofi_block_begin(const void *object, uint32_t api, enum ofi_how how)
 {
-	struct blocked blocked = {.api = api, .stack = wl_stack(WL_STACK_FOR_SYNC)};
+	struct ofi_blocked blocked = {.api = api, .stack = wl_stack(WL_STACK_FOR_SYNC)};
 
 	blocked.begin = spool_now();
-	spool_enter(WL_EV_ofi_wait, api, blocked.begin, blocked.stack, (uintptr_t)object);
+	if (how != OFI_LAYER)
+		spool_enter(WL_EV_ofi_wait, api, blocked.begin, blocked.stack, (uintptr_t)object);
 	return blocked;
 }
 
-static void block_end(const struct blocked *blocked, const void *object, int timeout, ssize_t ret)
+void ofi_block_end(const struct ofi_blocked *blocked, const void *object, int timeout, ssize_t ret,
+		   enum ofi_how how)
 {
-	spool_leave();
-	SPOOL_EMIT(ofi_wait, blocked->begin, spool_now(), 0, .object = (uintptr_t)object,
-		   .stack = blocked->stack, .api = blocked->api, .timeout_ms = timeout,
-		   .status = ret < 0 ? (int32_t)ret : 0);
+	if (how != OFI_LAYER)
+		spool_leave();
+	SPOOL_EMIT(ofi_wait, blocked->begin, spool_now(), ofi_flags(how),
+		   .object = (uintptr_t)object, .stack = blocked->stack, .api = blocked->api,
+		   .timeout_ms = timeout, .status = ret < 0 ? (int32_t)ret : 0);
 }
 
 static ssize_t hook_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond, int timeout)
 {
 	struct fi_ops_cq *real = OFI_REAL(cq->ops);
-	struct blocked blocked;
+	struct reading outer;
+	enum ofi_how how = READ_ENTER(cq, &outer);
+	struct ofi_blocked blocked;
 	ssize_t ret;
 
-	if (!OFI_ENTER())
+	if (!how)
 		return real->sread(cq, buf, count, cond, timeout);
-	blocked = block_begin(cq, OFI_NAME("fi_cq_sread"));
+	blocked = ofi_block_begin(cq, OFI_NAME("fi_cq_sread"), how);
 	ret = real->sread(cq, buf, count, cond, timeout);
-	ofi_leave();
-	block_end(&blocked, cq, timeout, ret);
+	read_leave(how, &outer);
+	ofi_block_end(&blocked, cq, timeout, ret, how);
 	if (ret > 0 && buf)
-		entries_record(cq, buf, ret, NULL);
+		entries_record(cq, buf, ret, NULL, how);
 	return ret;
 }
 
@@ -213,82 +255,41 @@ static ssize_t hook_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_add
 			      const void *cond, int timeout)
 {
 	struct fi_ops_cq *real = OFI_REAL(cq->ops);
-	struct blocked blocked;
+	struct reading outer;
+	enum ofi_how how = READ_ENTER(cq, &outer);
+	struct ofi_blocked blocked;
 	ssize_t ret;
 
-	if (!OFI_ENTER())
+	if (!how)
 		return real->sreadfrom(cq, buf, count, src_addr, cond, timeout);
-	blocked = block_begin(cq, OFI_NAME("fi_cq_sreadfrom"));
+	blocked = ofi_block_begin(cq, OFI_NAME("fi_cq_sreadfrom"), how);
 	ret = real->sreadfrom(cq, buf, count, src_addr, cond, timeout);
-	ofi_leave();
-	block_end(&blocked, cq, timeout, ret);
+	read_leave(how, &outer);
+	ofi_block_end(&blocked, cq, timeout, ret, how);
 	if (ret > 0 && buf)
-		entries_record(cq, buf, ret, src_addr);
+		entries_record(cq, buf, ret, src_addr, how);
+	return ret;
+}
+
+static int hook_signal(struct fid_cq *cq)
+{
+	struct fi_ops_cq *real = OFI_REAL(cq->ops);
+	enum ofi_how how = OFI_ENTER();
+	uint64_t begin;
+	int ret;
+
+	if (!how)
+		return real->signal(cq);
+	begin = spool_now();
+	ret = real->signal(cq);
+	ofi_leave(how);
+	ofi_control_record(cq, OFI_NAME("fi_cq_signal"), 0, 0, begin, ret, how);
 	return ret;
 }
 
 static const struct ofi_slot cq_slots[] = {
-	OFI_SLOT(fi_ops_cq, read, hook_read),
-	OFI_SLOT(fi_ops_cq, readfrom, hook_readfrom),
-	OFI_SLOT(fi_ops_cq, readerr, hook_readerr),
-	OFI_SLOT(fi_ops_cq, sread, hook_sread),
-	OFI_SLOT(fi_ops_cq, sreadfrom, hook_sreadfrom),
+	OFI_SLOT(fi_ops_cq, read, hook_read),       OFI_SLOT(fi_ops_cq, readfrom, hook_readfrom),
+	OFI_SLOT(fi_ops_cq, readerr, hook_readerr), OFI_SLOT(fi_ops_cq, sread, hook_sread),
+	OFI_SLOT(fi_ops_cq, signal, hook_signal),   OFI_SLOT(fi_ops_cq, sreadfrom, hook_sreadfrom),
 };
 const struct ofi_slots ofi_cq_slots = OFI_SLOTS(cq_slots);
-
-/* --- counters --------------------------------------------------------------------------------- */
-
-/* Only a changed value is recorded: jobs poll counters as they poll queues. */
-static __thread struct {
-	const void *counter;
-	uint64_t value;
-} last_counter __attribute__((tls_model("initial-exec")));
-
-static void counter_record(const void *cntr, uint64_t value, uint32_t api, int status)
-{
-	uint64_t now;
-
-	if (last_counter.counter == cntr && last_counter.value == value)
-		return;
-	last_counter.counter = cntr;
-	last_counter.value = value;
-	now = spool_now();
-	SPOOL_EMIT(ofi_counter, now, now, 0, .cntr = (uintptr_t)cntr, .value = value, .api = api,
-		   .status = status);
-}
-
-static uint64_t hook_cntr_read(struct fid_cntr *cntr)
-{
-	struct fi_ops_cntr *real = OFI_REAL(cntr->ops);
-	uint64_t value;
-
-	if (!OFI_ENTER())
-		return real->read(cntr);
-	value = real->read(cntr);
-	ofi_leave();
-	counter_record(cntr, value, OFI_NAME("fi_cntr_read"), 0);
-	return value;
-}
-
-static int hook_cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
-{
-	struct fi_ops_cntr *real = OFI_REAL(cntr->ops);
-	struct blocked blocked;
-	int ret;
-
-	if (!OFI_ENTER())
-		return real->wait(cntr, threshold, timeout);
-	blocked = block_begin(cntr, OFI_NAME("fi_cntr_wait"));
-	ret = real->wait(cntr, threshold, timeout);
-	ofi_leave();
-	block_end(&blocked, cntr, timeout, ret);
-	if (ret == 0)
-		counter_record(cntr, threshold, OFI_NAME("fi_cntr_wait"), ret);
-	return ret;
-}
-
-static const struct ofi_slot cntr_slots[] = {
-	OFI_SLOT(fi_ops_cntr, read, hook_cntr_read),
-	OFI_SLOT(fi_ops_cntr, wait, hook_cntr_wait),
-};
-const struct ofi_slots ofi_cntr_slots = OFI_SLOTS(cntr_slots);

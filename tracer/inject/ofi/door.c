@@ -37,12 +37,13 @@ static int door_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, 
 	return 0;
 }
 
-void ofi_door_used(struct ofi_object *object)
+void ofi_door_used(struct ofi_object *object, enum ofi_how how)
 {
 	uint64_t now = spool_now();
 
 	object->unrecorded = 0;
-	SPOOL_EMIT(ofi_open, now, now, 0, .object = object->fid, .api = OFI_NAME("fi_fabric"),
+	SPOOL_EMIT(ofi_open, now, now, ofi_flags(how), .object = object->fid,
+		   .api = OFI_NAME("fi_fabric"),
 		   .name = object->name ? spool_intern_string(object->name, strlen(object->name))
 					: 0,
 		   .kind = WL_ofi_kind_fabric);

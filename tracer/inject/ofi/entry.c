@@ -62,6 +62,13 @@ static void *find_real(const char *name, const char *version, const void *caller
 	return symbol;
 }
 
+/* Layered providers call the exported functions too: what they get is not the job's. */
+static bool may_enter(const void *caller)
+{
+	return wl_settings.enabled && wl_settings.ofi &&
+	       (wl_settings.ofi_layers || !ofi_internal(caller));
+}
+
 /* --- fi_getinfo ------------------------------------------------------------------------------- */
 
 /* "tcp;ofi_rxm, shm, ...": what was offered, in order, each name once in a row. */
@@ -94,21 +101,23 @@ static int getinfo(getinfo_fn real, const void *caller, uint32_t version, const 
 		   const char *service, uint64_t flags, const struct fi_info *hints,
 		   struct fi_info **info)
 {
+	enum ofi_how how;
 	uint64_t begin, end;
 	int ret;
 
 	if (!real)
 		return -FI_ENOSYS;
 	ofi_text_add((const void *)real);
-	if (!wl_settings.enabled || !wl_settings.ofi || ofi_internal(caller))
+	if (!may_enter(caller))
 		return real(version, node, service, flags, hints, info);
 	wl_recording_begin("ofi");
-	if (!ofi_enter_setup(caller))
+	how = ofi_enter_setup(caller);
+	if (!how)
 		return real(version, node, service, flags, hints, info);
 	begin = spool_now();
 	ret = real(version, node, service, flags, hints, info);
 	end = spool_now();
-	ofi_leave();
+	ofi_leave(how);
 	struct wl_ev_ofi_open event = {
 		.api = OFI_NAME("fi_getinfo"), .status = ret, .kind = WL_ofi_kind_info};
 	if (ret == 0 && *info) {
@@ -120,14 +129,14 @@ static int getinfo(getinfo_fn real, const void *caller, uint32_t version, const 
 		event.name = name ? spool_intern_string(name, strlen(name)) : 0;
 		event.detail = providers_in_words(first);
 	}
-	(void)spool_append(WL_EV_ofi_open, begin, end, 0, &event, sizeof(event));
+	(void)spool_append(WL_EV_ofi_open, begin, end, ofi_flags(how), &event, sizeof(event));
 	return ret;
 }
 
 /* --- fi_fabric -------------------------------------------------------------------------------- */
 
 static void fabric_record(struct fid_fabric **fabric, const char *provider, uint32_t api,
-			  uint64_t begin, int ret)
+			  uint64_t begin, int ret, enum ofi_how how)
 {
 	uint64_t end = spool_now();
 	struct wl_ev_ofi_open event = {.api = api, .status = ret, .kind = WL_ofi_kind_fabric};
@@ -143,15 +152,15 @@ static void fabric_record(struct fid_fabric **fabric, const char *provider, uint
 		event.object = (uintptr_t)*fabric;
 		event.name = provider ? spool_intern_string(provider, strlen(provider)) : 0;
 	}
-	(void)spool_append(WL_EV_ofi_open, begin, end, 0, &event, sizeof(event));
+	(void)spool_append(WL_EV_ofi_open, begin, end, ofi_flags(how), &event, sizeof(event));
 }
 
-/* Layered providers call the exported functions too: those fabrics are not the job's. */
-static inline __attribute__((always_inline)) bool fabric_enter(const void *real, const void *caller)
+static inline __attribute__((always_inline)) enum ofi_how fabric_enter(const void *real,
+								       const void *caller)
 {
 	ofi_text_add(real);
-	if (!wl_settings.enabled || !wl_settings.ofi || ofi_internal(caller))
-		return false;
+	if (!may_enter(caller))
+		return OFI_PASS;
 	wl_recording_begin("ofi");
 	return ofi_enter_setup(caller);
 }
@@ -159,35 +168,40 @@ static inline __attribute__((always_inline)) bool fabric_enter(const void *real,
 static int fabric1(fabric_fn real, const void *caller, struct fi_fabric_attr *attr,
 		   struct fid_fabric **fabric, void *context)
 {
+	enum ofi_how how;
 	uint64_t begin;
 	int ret;
 
 	if (!real)
 		return -FI_ENOSYS;
-	if (!fabric_enter((const void *)real, caller))
+	how = fabric_enter((const void *)real, caller);
+	if (!how)
 		return real(attr, fabric, context);
 	begin = spool_now();
 	ret = real(attr, fabric, context);
-	ofi_leave();
-	fabric_record(fabric, ret == 0 ? attr->prov_name : NULL, OFI_NAME("fi_fabric"), begin, ret);
+	ofi_leave(how);
+	fabric_record(fabric, ret == 0 ? attr->prov_name : NULL, OFI_NAME("fi_fabric"), begin, ret,
+		      how);
 	return ret;
 }
 
 static int fabric2(fabric2_fn real, const void *caller, struct fi_info *info,
 		   struct fid_fabric **fabric, uint64_t flags, void *context)
 {
+	enum ofi_how how;
 	uint64_t begin;
 	int ret;
 
 	if (!real)
 		return -FI_ENOSYS;
-	if (!fabric_enter((const void *)real, caller))
+	how = fabric_enter((const void *)real, caller);
+	if (!how)
 		return real(info, fabric, flags, context);
 	begin = spool_now();
 	ret = real(info, fabric, flags, context);
-	ofi_leave();
+	ofi_leave(how);
 	fabric_record(fabric, ret == 0 && info->fabric_attr ? info->fabric_attr->prov_name : NULL,
-		      OFI_NAME("fi_fabric2"), begin, ret);
+		      OFI_NAME("fi_fabric2"), begin, ret, how);
 	return ret;
 }
 

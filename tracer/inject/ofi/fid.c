@@ -12,16 +12,25 @@ static enum wl_ofi_kind kind_of(const struct fid *fid)
 	return object ? (enum wl_ofi_kind)object->kind : WL_ofi_kind_other;
 }
 
+void ofi_control_record(const void *object, uint32_t api, uint64_t arg, uint64_t value,
+			uint64_t begin, ssize_t ret, enum ofi_how how)
+{
+	SPOOL_EMIT(ofi_control, begin, spool_now(), ofi_flags(how), .object = (uintptr_t)object,
+		   .arg = arg, .value = value, .api = api, .status = (int32_t)(ret < 0 ? ret : 0),
+		   .kind = (uint8_t)kind_of(object));
+}
+
 static void close_record(const struct fid *fid, const struct ofi_object *was, uint64_t begin,
-			 int ret)
+			 int ret, enum ofi_how how)
 {
 	uint64_t end = spool_now();
 
 	if (was->kind == WL_ofi_kind_mr)
-		SPOOL_EMIT(ofi_mr_close, begin, end, 0, .mr = (uintptr_t)fid, .addr = was->address,
-			   .bytes = was->bytes, .api = OFI_NAME("fi_close"), .status = ret);
+		SPOOL_EMIT(ofi_mr_close, begin, end, ofi_flags(how), .mr = (uintptr_t)fid,
+			   .addr = was->address, .bytes = was->bytes, .api = OFI_NAME("fi_close"),
+			   .status = ret);
 	else
-		SPOOL_EMIT(ofi_close, begin, end, 0, .object = (uintptr_t)fid,
+		SPOOL_EMIT(ofi_close, begin, end, ofi_flags(how), .object = (uintptr_t)fid,
 			   .api = OFI_NAME("fi_close"), .status = ret, .kind = was->kind);
 }
 
@@ -33,6 +42,7 @@ static void object_copy(struct ofi_object *to, const struct ofi_object *from)
 	to->iface = from->iface;
 	to->hmem = from->hmem;
 	to->api_version = from->api_version;
+	to->addr_format = from->addr_format;
 	to->address = from->address;
 	to->bytes = from->bytes;
 }
@@ -42,7 +52,7 @@ static int hook_close(struct fid *fid)
 	struct fi_ops *real = OFI_REAL(fid->ops);
 	struct ofi_object *object = ofi_find(fid);
 	struct ofi_object was = {0};
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin;
 	int ret;
 
@@ -62,24 +72,24 @@ static int hook_close(struct fid *fid)
 		if (again)
 			object_copy(again, &was);
 	}
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
-	close_record(fid, &was, begin, ret);
+	ofi_leave(how);
+	close_record(fid, &was, begin, ret, how);
 	return ret;
 }
 
 static void bind_record(const struct fid *fid, const struct fid *bound, uint64_t flags,
-			uint64_t begin, int ret)
+			uint64_t begin, int ret, enum ofi_how how)
 {
 	uint64_t end = spool_now();
 
 	if (kind_of(fid) == WL_ofi_kind_mr)
-		SPOOL_EMIT(ofi_mr_control, begin, end, 0, .mr = (uintptr_t)fid,
+		SPOOL_EMIT(ofi_mr_control, begin, end, ofi_flags(how), .mr = (uintptr_t)fid,
 			   .object = (uintptr_t)bound, .flags = flags,
 			   .api = OFI_NAME("fi_mr_bind"), .status = ret);
 	else
-		SPOOL_EMIT(ofi_bind, begin, end, 0, .object = (uintptr_t)fid,
+		SPOOL_EMIT(ofi_bind, begin, end, ofi_flags(how), .object = (uintptr_t)fid,
 			   .bound = (uintptr_t)bound, .flags = flags, .api = OFI_NAME("fi_bind"),
 			   .status = ret, .kind = (uint8_t)kind_of(fid),
 			   .bound_kind = (uint8_t)kind_of(bound));
@@ -99,7 +109,7 @@ static void adopt_bound(struct fid *bound)
 static int hook_bind(struct fid *fid, struct fid *bound, uint64_t flags)
 {
 	struct fi_ops *real = OFI_REAL(fid->ops);
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin;
 	int ret;
 
@@ -108,12 +118,12 @@ static int hook_bind(struct fid *fid, struct fid *bound, uint64_t flags)
 	ret = real->bind(fid, bound, flags);
 	ofi_rehook(fid);
 	ofi_rehook_queues();
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
+	ofi_leave(how);
 	if (ret == 0)
 		adopt_bound(bound);
-	bind_record(fid, bound, flags, begin, ret);
+	bind_record(fid, bound, flags, begin, ret, how);
 	return ret;
 }
 
@@ -137,17 +147,18 @@ static uint32_t control_name(int command, enum wl_ofi_kind kind)
 	}
 }
 
-static void control_record(const struct fid *fid, int command, uint64_t begin, int ret)
+static void control_record(const struct fid *fid, int command, uint64_t begin, int ret,
+			   enum ofi_how how)
 {
 	enum wl_ofi_kind kind = kind_of(fid);
 	uint64_t end = spool_now();
 
 	if (kind == WL_ofi_kind_mr)
-		SPOOL_EMIT(ofi_mr_control, begin, end, 0, .mr = (uintptr_t)fid,
+		SPOOL_EMIT(ofi_mr_control, begin, end, ofi_flags(how), .mr = (uintptr_t)fid,
 			   .key = ret == 0 ? ((const struct fid_mr *)fid)->key : 0,
 			   .api = control_name(command, kind), .status = ret);
 	else
-		SPOOL_EMIT(ofi_control, begin, end, 0, .object = (uintptr_t)fid,
+		SPOOL_EMIT(ofi_control, begin, end, ofi_flags(how), .object = (uintptr_t)fid,
 			   .arg = (uint64_t)command, .api = control_name(command, kind),
 			   .status = ret, .kind = (uint8_t)kind);
 }
@@ -155,7 +166,7 @@ static void control_record(const struct fid *fid, int command, uint64_t begin, i
 static int hook_control(struct fid *fid, int command, void *arg)
 {
 	struct fi_ops *real = OFI_REAL(fid->ops);
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin;
 	int ret;
 
@@ -165,16 +176,16 @@ static int hook_control(struct fid *fid, int command, void *arg)
 	ofi_rehook(fid);
 	if (command == FI_ENABLE)
 		ofi_rehook_queues();
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
+	ofi_leave(how);
 	if (ret == 0 && command == FI_ALIAS && arg) {
 		const struct fi_alias *alias = arg;
 
 		if (alias->fid && *alias->fid)
 			ofi_adopt(*alias->fid, kind_of(fid), 0);
 	}
-	control_record(fid, command, begin, ret);
+	control_record(fid, command, begin, ret, how);
 	return ret;
 }
 
@@ -182,16 +193,16 @@ static int hook_ops_open(struct fid *fid, const char *name, uint64_t flags, void
 			 void *context)
 {
 	struct fi_ops *real = OFI_REAL(fid->ops);
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->ops_open(fid, name, flags, ops, context);
 
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
+	ofi_leave(how);
 	/* Calls through such a table cannot be seen, so the trace says that there is one. */
-	SPOOL_EMIT(ofi_control, begin, spool_now(), 0, .object = (uintptr_t)fid, .value = flags,
-		   .api = OFI_NAME("fi_open_ops"),
+	SPOOL_EMIT(ofi_control, begin, spool_now(), ofi_flags(how), .object = (uintptr_t)fid,
+		   .value = flags, .api = OFI_NAME("fi_open_ops"),
 		   .detail = ret == 0 && name ? spool_intern_string(name, strlen(name)) : 0,
 		   .status = ret, .kind = (uint8_t)kind_of(fid));
 	return ret;

@@ -24,7 +24,7 @@ static void sum_ranges(struct wl_ev_ofi_mr_reg *event, const struct iovec *iov, 
 }
 
 static void reg_record(struct fid *domain, struct fid_mr **mr, struct wl_ev_ofi_mr_reg *event,
-		       uint64_t begin, int ret)
+		       uint64_t begin, int ret, enum ofi_how how)
 {
 	uint64_t end = spool_now();
 
@@ -43,14 +43,14 @@ static void reg_record(struct fid *domain, struct fid_mr **mr, struct wl_ev_ofi_
 		ofi_descriptor_add((*mr)->mem_desc, (enum wl_hmem_iface)event->iface);
 	}
 	event->stack = wl_stack(WL_STACK_FOR_REGISTRATION);
-	(void)spool_append(WL_EV_ofi_mr_reg, begin, end, wl_flags_here(), event, sizeof(*event));
+	(void)spool_append(WL_EV_ofi_mr_reg, begin, end, ofi_flags(how), event, sizeof(*event));
 }
 
 static int hook_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
 		    uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 {
 	struct fi_ops_mr *real = OFI_REAL(((struct fid_domain *)fid)->mr);
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->reg(fid, buf, len, access, offset, requested_key, flags, mr, context);
 	struct wl_ev_ofi_mr_reg event = {.addr = (uintptr_t)buf,
@@ -62,11 +62,11 @@ static int hook_reg(struct fid *fid, const void *buf, size_t len, uint64_t acces
 					 .fd = -1,
 					 .ranges = 1};
 
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
+	ofi_leave(how);
 	event.api = OFI_NAME("fi_mr_reg");
-	reg_record(fid, mr, &event, begin, ret);
+	reg_record(fid, mr, &event, begin, ret, how);
 	return ret;
 }
 
@@ -75,7 +75,7 @@ static int hook_regv(struct fid *fid, const struct iovec *iov, size_t count, uin
 		     void *context)
 {
 	struct fi_ops_mr *real = OFI_REAL(((struct fid_domain *)fid)->mr);
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->regv(fid, iov, count, access, offset, requested_key, flags, mr, context);
 	struct wl_ev_ofi_mr_reg event = {.access = access,
@@ -84,13 +84,13 @@ static int hook_regv(struct fid *fid, const struct iovec *iov, size_t count, uin
 					 .offset = offset,
 					 .fd = -1};
 
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
+	ofi_leave(how);
 	event.api = OFI_NAME("fi_mr_regv");
 	if (ret == 0)
 		sum_ranges(&event, iov, count);
-	reg_record(fid, mr, &event, begin, ret);
+	reg_record(fid, mr, &event, begin, ret, how);
 	return ret;
 }
 
@@ -124,18 +124,18 @@ static int hook_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t
 			struct fid_mr **mr)
 {
 	struct fi_ops_mr *real = OFI_REAL(((struct fid_domain *)fid)->mr);
-	bool record = OFI_ENTER_SETUP();
+	enum ofi_how how = OFI_ENTER_SETUP();
 	uint64_t begin = spool_now();
 	int ret = real->regattr(fid, attr, flags, mr);
 	struct wl_ev_ofi_mr_reg event = {.flags = flags, .fd = -1};
 
-	if (!record)
+	if (!how)
 		return ret;
-	ofi_leave();
+	ofi_leave(how);
 	event.api = OFI_NAME("fi_mr_regattr");
 	if (ret == 0)
 		attr_read(&event, attr, flags, ofi_find(fid));
-	reg_record(fid, mr, &event, begin, ret);
+	reg_record(fid, mr, &event, begin, ret, how);
 	return ret;
 }
 

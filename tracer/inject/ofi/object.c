@@ -74,6 +74,7 @@ void ofi_forget(const void *fid)
 	object->kind = 0;
 	object->format = object->iface = object->hmem = object->unrecorded = 0;
 	object->address = object->bytes = 0;
+	object->addr_format = 0;
 	atomic_store_explicit(&object->fid, 0, memory_order_release);
 }
 
@@ -245,6 +246,13 @@ uint8_t ofi_descriptor_iface_slow(const void *descriptor)
 
 struct ofi_text ofi_texts[OFI_TEXTS];
 _Atomic unsigned ofi_text_count;
+
+enum ofi_how ofi_enter_layer(bool inside)
+{
+	if (!wl_settings.ofi_layers)
+		return OFI_PASS;
+	return inside ? OFI_LAYER : OFI_LAYER_OUTERMOST;
+}
 
 struct text_search {
 	uintptr_t address;

@@ -20,6 +20,8 @@
 
 #include "tracer/inject/inject.h"
 
+#include <errno.h>
+
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
@@ -133,6 +135,7 @@ struct ofi_object {
 	uint8_t hmem;            /* domain: opened with FI_HMEM among its capabilities */
 	uint8_t unrecorded;      /* fabric that came by the second door: not used by the job yet */
 	uint32_t api_version;    /* fabric, domain */
+	uint32_t addr_format;    /* domain, endpoint, address vector: FI_SOCKADDR_IN, ... */
 	const char *name;        /* unrecorded fabric: its provider's */
 	uint64_t address, bytes; /* registration: first range, sum */
 };
@@ -179,28 +182,73 @@ static inline bool ofi_internal(const void *caller)
 	return false;
 }
 
-/* Set-up: as below, also while recording is off, since what is opened then is used later. */
-static inline __attribute__((always_inline)) bool ofi_enter_setup(const void *caller)
+/* What a hook has to do with the call it is in. */
+enum ofi_how {
+	OFI_PASS,  /* nothing: it is not the job's */
+	OFI_JOB,   /* record it: the job's own outermost call */
+	OFI_LAYER, /* record it as a layered provider's (--ofi-layers), inside a call of the job's */
+	OFI_LAYER_OUTERMOST, /* the same, by libfabric's own code in a thread of its own */
+};
+
+/* Not the job's outermost call: what is to be done with it (object.c). */
+enum ofi_how ofi_enter_layer(bool inside);
+
+static inline __attribute__((always_inline)) enum ofi_how ofi_enter_if(bool record,
+								       const void *caller)
 {
-	if (!wl_record_setup() || wl_is_inside(&wl_depth.ofi, WL_FRAME) || ofi_internal(caller))
-		return false;
-	wl_enter(&wl_depth.ofi, WL_FRAME);
-	return true;
+	enum ofi_how how = OFI_JOB;
+	bool inside;
+
+	if (!record)
+		return OFI_PASS;
+	inside = wl_is_inside(&wl_depth.ofi, WL_FRAME);
+	if (__builtin_expect(inside || ofi_internal(caller), 0))
+		how = ofi_enter_layer(inside);
+	if (how != OFI_PASS && how != OFI_LAYER)
+		wl_enter(&wl_depth.ofi, WL_FRAME);
+	return how;
 }
-/* True: the job's own outermost call, to be recorded; ofi_leave() must follow. */
-static inline __attribute__((always_inline)) bool ofi_enter(const void *caller)
+/* When it is not OFI_PASS, ofi_leave() must follow, and the record takes ofi_flags(). */
+static inline __attribute__((always_inline)) enum ofi_how ofi_enter(const void *caller)
 {
-	if (!wl_record() || wl_is_inside(&wl_depth.ofi, WL_FRAME) || ofi_internal(caller))
-		return false;
-	wl_enter(&wl_depth.ofi, WL_FRAME);
-	return true;
+	return ofi_enter_if(wl_record(), caller);
 }
-static inline void ofi_leave(void)
+/* Set-up: also while recording is off, since what is opened then is used later. */
+static inline __attribute__((always_inline)) enum ofi_how ofi_enter_setup(const void *caller)
 {
-	wl_leave(&wl_depth.ofi);
+	return ofi_enter_if(wl_record_setup(), caller);
+}
+static inline void ofi_leave(enum ofi_how how)
+{
+	if (how != OFI_LAYER)
+		wl_leave(&wl_depth.ofi);
+}
+static inline uint32_t ofi_flags(enum ofi_how how)
+{
+	return how == OFI_JOB ? 0 : WL_FLAG_INNER_LAYER;
 }
 #define OFI_ENTER()       ofi_enter(__builtin_return_address(0))
 #define OFI_ENTER_SETUP() ofi_enter_setup(__builtin_return_address(0))
+
+/* --- what several kinds of call share ---------------------------------------------------------- */
+
+/* A call that may block (cq.c): the thread's slot names it, if it is the outermost, while it does. */
+struct ofi_blocked {
+	uint64_t begin;
+	uint32_t api, stack;
+};
+struct ofi_blocked ofi_block_begin(const void *object, uint32_t api, enum ofi_how how);
+void ofi_block_end(const struct ofi_blocked *blocked, const void *object, int timeout, ssize_t ret,
+		   enum ofi_how how);
+
+/* An ofi_control record that ends now (fid.c). */
+void ofi_control_record(const void *object, uint32_t api, uint64_t arg, uint64_t value,
+			uint64_t begin, ssize_t ret, enum ofi_how how);
+
+/* Addresses in words, interned; 0 where they have none (address.c). bytes: that may be read. */
+uint32_t ofi_address_name(uint32_t format, const void *addr, size_t bytes);
+uint32_t ofi_address_names(uint32_t format, const void *addr, size_t count);
+uint32_t ofi_service_name(const char *node, const char *service);
 
 /* A call's name, interned once. */
 #define OFI_NAME(text_)                                                                            \
@@ -209,8 +257,8 @@ static inline void ofi_leave(void)
 		wl_name_id(&name_);                                                                \
 	})
 
-/* Records a fabric that came by the second door, at the job's first use of it (door.c). */
-void ofi_door_used(struct ofi_object *fabric);
+/* Records a fabric that came by the second door, inside the first call on it (door.c). */
+void ofi_door_used(struct ofi_object *fabric, enum ofi_how how);
 
 /* Completion queues: the empty reads this thread has counted on it are written out (cq.c). */
 void ofi_poll_flush(const void *queue);

@@ -31,10 +31,13 @@ static void pending_remove(struct pending *operation)
 	*operation = pending.operation[pending.used];
 }
 
-void ofi_post_again(const void *ep, const void *identity, uint64_t begin)
+void ofi_post_again(const void *ep, const void *identity, uint64_t begin, enum ofi_how how)
 {
-	struct pending *operation = pending_find(ep, identity);
+	struct pending *operation;
 
+	if (how != OFI_JOB) /* a layer tries again in a way of its own */
+		return;
+	operation = pending_find(ep, identity);
 	if (operation) {
 		operation->retries++;
 		return;
@@ -54,9 +57,9 @@ void ofi_post_again(const void *ep, const void *identity, uint64_t begin)
 }
 
 void ofi_post_record(struct wl_ev_ofi_post *event, const void *identity, uint64_t begin,
-		     ssize_t ret)
+		     ssize_t ret, enum ofi_how how)
 {
-	if (__builtin_expect(pending.used != 0, 0)) {
+	if (__builtin_expect(pending.used != 0, 0) && how == OFI_JOB) {
 		struct pending *operation =
 			pending_find((const void *)(uintptr_t)event->ep, identity);
 
@@ -67,7 +70,7 @@ void ofi_post_record(struct wl_ev_ofi_post *event, const void *identity, uint64_
 		}
 	}
 	event->status = (int32_t)ret;
-	(void)spool_append(WL_EV_ofi_post, begin, spool_now(), wl_flags_here(), event,
+	(void)spool_append(WL_EV_ofi_post, begin, spool_now(), ofi_flags(how), event,
 			   sizeof(*event));
 }
 

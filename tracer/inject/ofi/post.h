@@ -11,12 +11,12 @@
 #include <sys/uio.h>
 
 /* Notes that the provider answered -FI_EAGAIN: the job will come again with the same arguments. */
-void ofi_post_again(const void *ep, const void *identity, uint64_t begin);
+void ofi_post_again(const void *ep, const void *identity, uint64_t begin, enum ofi_how how);
 
 /* Records the operation; identity is what it was called with at every attempt (its context, or the
  * message struct's address), so that earlier attempts are found. */
 void ofi_post_record(struct wl_ev_ofi_post *event, const void *identity, uint64_t begin,
-		     ssize_t ret);
+		     ssize_t ret, enum ofi_how how);
 
 /* Sums a caller's ranges. Only after the real call has succeeded. */
 void ofi_post_ranges(struct wl_ev_ofi_post *event, const struct iovec *iov, size_t count);
@@ -35,16 +35,17 @@ uint64_t ofi_datatype_bytes(enum fi_datatype type);
 	static ssize_t hook parameters                                                             \
 	{                                                                                          \
 		__typeof__(ep->table) real = OFI_REAL(ep->table);                                  \
+		enum ofi_how how = OFI_ENTER();                                                    \
 		uint64_t begin;                                                                    \
 		ssize_t ret;                                                                       \
                                                                                                    \
-		if (!OFI_ENTER())                                                                  \
+		if (!how)                                                                          \
 			return real->operation_ arguments;                                         \
 		begin = spool_now();                                                               \
 		ret = real->operation_ arguments;                                                  \
-		ofi_leave();                                                                       \
+		ofi_leave(how);                                                                    \
 		if (__builtin_expect(ret == -FI_EAGAIN, 0)) {                                      \
-			ofi_post_again(ep, identity, begin);                                       \
+			ofi_post_again(ep, identity, begin, how);                                  \
 			return ret;                                                                \
 		}                                                                                  \
 		struct wl_ev_ofi_post event = {.ep = (uintptr_t)ep,                                \
@@ -54,7 +55,7 @@ uint64_t ofi_datatype_bytes(enum fi_datatype type);
 		if (ret == 0) {                                                                    \
 			after;                                                                     \
 		}                                                                                  \
-		ofi_post_record(&event, identity, begin, ret);                                     \
+		ofi_post_record(&event, identity, begin, ret, how);                                \
 		return ret;                                                                        \
 	}
 #define POST_UNPACK(...) __VA_ARGS__
