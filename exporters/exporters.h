@@ -198,6 +198,17 @@ struct model_range {
 	bool closed; /* false: open at the end of the recording */
 };
 
+/* Something a device did, and the call that caused it. Times are monotonic_ns of the process. */
+struct model_activity {
+	struct trace_event event; /* gpu_kernel, gpu_copy, gpu_memset, gpu_graph, gpu_sync */
+	bool called;              /* the call is known, by the order of work on its stream: */
+	uint32_t thread;
+	uint64_t
+		ordinal; /* which device call (launch, copy, memset, graph) of its thread, from 0 */
+	int64_t call_begin_ns, call_end_ns;
+	enum wl_category call_category;
+};
+
 /* Any may be NULL. What they are given is valid during the call. */
 struct model_match_ops {
 	void (*posted)(void *user, const struct trace_event *post);
@@ -206,6 +217,8 @@ struct model_match_ops {
 	void (*unregistered)(void *user, const struct model_registration *registration);
 	void (*range_begin)(void *user, const struct model_range *range);
 	void (*range_end)(void *user, const struct model_range *range);
+	/* In the order in which the device's tracer delivered them, roughly that of their ends. */
+	void (*activity)(void *user, const struct model_activity *activity);
 };
 
 /* How sure the matches are, and what could not be matched. */
@@ -215,6 +228,7 @@ struct model_match_counts {
 					   recorded */
 	uint64_t pops_unmatched;        /* range ends without a begin */
 	uint64_t closes_unmatched;
+	uint64_t activities, activities_called; /* of devices; those whose call is known */
 };
 
 struct model_matcher;
@@ -285,6 +299,7 @@ struct export_result {
 	uint64_t runs;  /* of polls, on tracks of their own: calls and ranges may cross them */
 	uint64_t bytes; /* written */
 	uint64_t ranges_across; /* start / end ranges, on tracks of their own */
+	uint64_t activities;    /* of devices */
 	uint64_t split; /* ranges shown in pieces, because they began or ended inside a call */
 	struct model_match_counts match;
 };

@@ -7,6 +7,7 @@
 
 #include "exporters/json_args.h"
 #include "exporters/exporters.h"
+#include "exporters/model/lanes.h"
 #include "exporters/model/number_map.h"
 
 struct chrome {
@@ -15,9 +16,10 @@ struct chrome {
 	const struct export_options *options;
 	struct export_result *result;
 	const struct model_process *process; /* being written */
-	int64_t base_ns; /* times count from here: they must stay small to stay exact */
-	bool first;      /* no event written yet */
-	uint64_t async;  /* ids of asynchronous pairs and of flows */
+	int64_t base_ns;     /* times count from here: they must stay small to stay exact */
+	bool first;          /* no event written yet */
+	uint64_t async;      /* ids of asynchronous pairs and of flows */
+	int64_t stream_rows; /* given out so far, of all processes */
 	struct json_types types;
 	/* Frames of stacks as a tree: a node's number is its id in the file. */
 	struct number_map nodes;
@@ -46,6 +48,28 @@ void chrome_write_frames(struct chrome *chrome);
 
 /* Where a thread's synchronizations are shown: a row of its own beside it. */
 int64_t chrome_synchronization_tid(const struct model_process *process, unsigned thread);
+
+/* threads.c: names a row and gives it its place. */
+void chrome_name_row(struct chrome *chrome, int64_t tid, const char *name, int64_t order);
+/* A complete slice, left open as by chrome_event. */
+void chrome_slice(struct chrome *chrome, const char *name, const char *category, int64_t tid,
+		  int64_t begin_ns, int64_t end_ns);
+
+/* Rows of device work: numbered above all threads and their synchronizations. */
+#define CHROME_STREAM_TIDS ((int64_t)1 << 26)
+struct chrome_stream {
+	uint32_t context, number;
+	bool waits;
+	struct lanes lanes;
+	int64_t *tids; /* by lane */
+};
+struct chrome_streams {
+	struct chrome_stream *list;
+	unsigned count;
+};
+void chrome_activity(struct chrome *chrome, struct chrome_streams *streams,
+		     const struct model_activity *activity);
+void chrome_streams_done(struct chrome_streams *streams);
 
 int chrome_threads(struct chrome *chrome, bool *merged);
 int chrome_network(struct chrome *chrome);

@@ -39,6 +39,14 @@ void chrome_event(struct chrome *chrome, const char *phase, const char *name, co
 	json_us(json, ts - chrome->base_ns);
 }
 
+void chrome_slice(struct chrome *chrome, const char *name, const char *category, int64_t tid,
+		  int64_t begin_ns, int64_t end_ns)
+{
+	chrome_event(chrome, "X", name, category, tid, begin_ns);
+	json_raw(&chrome->json, ",\"dur\":");
+	json_us(&chrome->json, end_ns - begin_ns);
+}
+
 void chrome_end(struct chrome *chrome)
 {
 	json_raw(&chrome->json, "}");

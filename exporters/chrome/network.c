@@ -10,6 +10,7 @@
 
 struct network_export {
 	struct chrome *chrome;
+	struct chrome_streams streams;
 	int64_t bytes_in_flight, bytes_posted, registered_bytes, registrations;
 	int64_t counter_ns[4]; /* of the newest value shown, by enum counter */
 };
@@ -248,6 +249,13 @@ static void on_range_end(void *user, const struct model_range *range)
 	export->chrome->result->ranges_across++;
 }
 
+static void on_activity(void *user, const struct model_activity *activity)
+{
+	struct network_export *export = user;
+
+	chrome_activity(export->chrome, &export->streams, activity);
+}
+
 static int on_stop(void *user)
 {
 	const struct network_export *export = user;
@@ -261,13 +269,16 @@ static const struct model_match_ops callbacks = {
 	.registered = on_registered,
 	.unregistered = on_unregistered,
 	.range_end = on_range_end,
+	.activity = on_activity,
 };
 
 int chrome_network(struct chrome *chrome)
 {
 	struct network_export export = {.chrome = chrome,
 					.counter_ns = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN}};
+	int error = walk_merged(chrome->model, chrome->process->index, &callbacks, &export, on_stop,
+				&chrome->result->match);
 
-	return walk_merged(chrome->model, chrome->process->index, &callbacks, &export, on_stop,
-			   &chrome->result->match);
+	chrome_streams_done(&export.streams);
+	return error;
 }

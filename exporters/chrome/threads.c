@@ -58,7 +58,7 @@ static void put_site(struct chrome *chrome, bool *any, uint32_t stack)
 	json_text(&chrome->json, text);
 }
 
-static void name_row(struct chrome *chrome, int64_t tid, const char *name, int64_t order)
+void chrome_name_row(struct chrome *chrome, int64_t tid, const char *name, int64_t order)
 {
 	chrome_event(chrome, "M", "thread_name", "__metadata", tid, chrome->base_ns);
 	json_raw(&chrome->json, ",\"args\":{\"name\":");
@@ -87,11 +87,9 @@ static void put_synchronization(struct thread_export *export, const struct nest_
 		snprintf(name, sizeof(name), "Synchronizations of %lld (%s)",
 			 (long long)process->threads[export->thread].unique_tid,
 			 process->threads[export->thread].info.name);
-		name_row(chrome, tid, name, export->thread * 2 + 1);
+		chrome_name_row(chrome, tid, name, export->thread * 2 + 1);
 	}
-	chrome_event(chrome, "X", name_of(chrome, item), "cuda_sync", tid, ts);
-	json_raw(&chrome->json, ",\"dur\":");
-	json_us(&chrome->json, item->event.end_ns - ts);
+	chrome_slice(chrome, name_of(chrome, item), "cuda_sync", tid, ts, item->event.end_ns);
 	json_raw(&chrome->json, ",\"args\":{");
 	if (index >= 0 && !item->inflight && !chrome->options->no_args) {
 		const struct wl_rule_info *rule = wl_rule_info((unsigned)item->event.args[index]);
@@ -116,10 +114,8 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 	struct chrome *chrome = export->chrome;
 	bool any = false;
 
-	chrome_event(chrome, "X", name_of(chrome, item),
-		     wl_category_name(item->event.type->category), tid_of(export), ts);
-	json_raw(&chrome->json, ",\"dur\":");
-	json_us(&chrome->json, end_ns - ts);
+	chrome_slice(chrome, name_of(chrome, item), wl_category_name(item->event.type->category),
+		     tid_of(export), ts, end_ns);
 	if (whole)
 		chrome_stack(chrome, stack_of(chrome, item));
 	json_raw(&chrome->json, ",\"args\":{");
@@ -220,7 +216,7 @@ static void on_thread(void *user, unsigned thread)
 	export->thread = thread;
 	export->synchronizations = false;
 	export->moment_ns = INT64_MIN;
-	name_row(export->chrome, tid_of(export), *name ? name : "thread", thread * 2);
+	chrome_name_row(export->chrome, tid_of(export), *name ? name : "thread", thread * 2);
 }
 
 static int on_check(void *user, unsigned done)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matcher: one pass over a process's records, handed to the matchers of transfers and ranges.
+ * The matcher: one pass over a process's records, handed to the matchers of transfers, ranges and device work.
  */
 #include "exporters/model/match.h"
 
@@ -10,6 +10,7 @@ struct model_matcher {
 	struct match_context context;
 	struct match_transfers *transfers;
 	struct match_ranges *ranges;
+	struct match_gpu *gpu;
 	bool finished;
 };
 
@@ -27,7 +28,8 @@ struct model_matcher *model_matcher_new(struct model *model, unsigned process,
 	matcher->context.now_ns = INT64_MIN;
 	matcher->transfers = match_transfers_new(&matcher->context);
 	matcher->ranges = match_ranges_new(&matcher->context);
-	if (!matcher->transfers || !matcher->ranges) {
+	matcher->gpu = match_gpu_new(&matcher->context);
+	if (!matcher->transfers || !matcher->ranges || !matcher->gpu) {
 		model_matcher_free(matcher);
 		return NULL;
 	}
@@ -43,6 +45,8 @@ void model_matcher_feed(struct model_matcher *matcher, const struct trace_event 
 		return;
 	if (event->type->category == WL_CAT_nvtx)
 		match_ranges_feed(matcher->ranges, event);
+	else if (event->type->category == WL_CAT_gpu || match_gpu_is_call(event->type))
+		match_gpu_feed(matcher->gpu, event);
 	else if (event->type->number >= WL_EV_ofi_mr_reg)
 		match_transfers_feed(matcher->transfers, event);
 }
@@ -60,6 +64,7 @@ void model_matcher_finish(struct model_matcher *matcher)
 		end_ns = matcher->context.now_ns;
 	match_transfers_finish(matcher->transfers, end_ns);
 	match_ranges_finish(matcher->ranges, end_ns);
+	match_gpu_finish(matcher->gpu);
 }
 
 const struct model_match_counts *model_matcher_counts(const struct model_matcher *matcher)
@@ -73,5 +78,6 @@ void model_matcher_free(struct model_matcher *matcher)
 		return;
 	match_transfers_free(matcher->transfers);
 	match_ranges_free(matcher->ranges);
+	match_gpu_free(matcher->gpu);
 	free(matcher);
 }

@@ -66,4 +66,14 @@ void match_ranges_feed(struct match_ranges *ranges, const struct trace_event *ev
 void match_ranges_finish(struct match_ranges *ranges, int64_t end_ns);
 void match_ranges_free(struct match_ranges *ranges);
 
+struct match_gpu;
+
+struct match_gpu *match_gpu_new(struct match_context *context);
+/* Device work, and the calls that give it. */
+void match_gpu_feed(struct match_gpu *gpu, const struct trace_event *event);
+void match_gpu_finish(struct match_gpu *gpu);
+void match_gpu_free(struct match_gpu *gpu);
+/* Whether calls of this type are numbered as model_activity.ordinal counts them. */
+bool match_gpu_is_call(const struct wl_event_type *type);
+
 #endif

@@ -2,6 +2,7 @@
  *
  * Walking a process's records for an exporter.
  */
+#include "exporters/model/match.h"
 #include "exporters/model/walk.h"
 
 #include <errno.h>
@@ -39,10 +40,16 @@ static void feed_inflight(struct walk *walk, unsigned thread, int64_t end_ns)
 	}
 }
 
+/* What a device did is no doing of the thread that brought the record. */
+static bool is_of_device(const struct wl_event_type *type)
+{
+	return type->category == WL_CAT_gpu && type == wl_event_type(type->number);
+}
+
 static bool is_shown_merged(const struct wl_event_type *type)
 {
 	return type->category == WL_CAT_ofi_xfer || type->category == WL_CAT_ofi_mr ||
-	       type == wl_event_type(WL_EV_nvtx_start);
+	       type == wl_event_type(WL_EV_nvtx_start) || is_of_device(type);
 }
 
 static int check(const struct walk *walk, unsigned thread, int64_t now_ns)
@@ -58,26 +65,37 @@ static int check(const struct walk *walk, unsigned thread, int64_t now_ns)
 	return walk->ops->check(walk->user, (thread * 1000 + part) / walk->process->thread_count);
 }
 
-static bool is_run(const struct wl_event_type *type)
+enum kind { KIND_OTHER, KIND_POST, KIND_COMPLETION, KIND_DEVICE_CALL, KIND_OF_DEVICE, KIND_RUN };
+
+static enum kind find_kind(const struct wl_event_type *type)
 {
-	return type->form == WL_FORM_CALL && model_arg_index(type, "polls") >= 0;
+	if (type == wl_event_type(WL_EV_ofi_post))
+		return KIND_POST;
+	if (type == wl_event_type(WL_EV_ofi_completion))
+		return KIND_COMPLETION;
+	if (match_gpu_is_call(type))
+		return KIND_DEVICE_CALL;
+	if (is_of_device(type))
+		return KIND_OF_DEVICE;
+	return type->form == WL_FORM_CALL && model_arg_index(type, "polls") >= 0 ? KIND_RUN
+										 : KIND_OTHER;
 }
 
-/* Types seen, with what they are: names are compared once a type, not once a record. */
+/* Types seen, with what they are: found out once a type, not once a record. */
 struct kinds {
 	const struct wl_event_type *types[64];
-	bool runs[64];
+	enum kind kinds[64];
 };
 
-static bool kind_is_run(struct kinds *kinds, const struct wl_event_type *type)
+static enum kind kind_of(struct kinds *kinds, const struct wl_event_type *type)
 {
 	unsigned slot = type->number % 64;
 
 	if (kinds->types[slot] != type) {
 		kinds->types[slot] = type;
-		kinds->runs[slot] = is_run(type);
+		kinds->kinds[slot] = find_kind(type);
 	}
-	return kinds->runs[slot];
+	return kinds->kinds[slot];
 }
 
 static bool run_shown(const struct walk *walk, const struct trace_event *event)
@@ -94,9 +112,7 @@ static bool run_shown(const struct walk *walk, const struct trace_event *event)
 
 static int feed_records(struct walk *walk, unsigned thread)
 {
-	const struct wl_event_type *post = wl_event_type(WL_EV_ofi_post);
-	const struct wl_event_type *completion = wl_event_type(WL_EV_ofi_completion);
-	uint64_t posts = 0, completions = 0, records = 0;
+	uint64_t ordinals[KIND_RUN + 1] = {0}, records = 0;
 	struct kinds kinds = {0};
 	struct trace_event event;
 	int error = 0;
@@ -107,22 +123,20 @@ static int feed_records(struct walk *walk, unsigned thread)
 		return error;
 	/* An unreadable rest is damage, which the process says of itself; what was read is shown. */
 	while (!error && model_cursor_next(cursor, &event) > 0) {
-		uint64_t ordinal = 0;
+		enum kind kind = kind_of(&kinds, event.type);
 
-		if (event.type == post)
-			ordinal = posts++;
-		else if (event.type == completion)
-			ordinal = completions++;
 		*walk->merged |= is_shown_merged(event.type);
 		if (++records % CHECK_EVERY == 0)
 			error = check(walk, thread, event.end_ns);
 		event.begin_ns = model_time(walk->process, event.begin_ns);
 		event.end_ns = model_time(walk->process, event.end_ns);
-		if (kind_is_run(&kinds, event.type)) {
+		if (kind == KIND_OF_DEVICE)
+			continue;
+		if (kind == KIND_RUN) {
 			if (run_shown(walk, &event))
 				walk->ops->run(walk->user, &event);
 		} else
-			nest_feed(walk->nest, &event, ordinal, NULL);
+			nest_feed(walk->nest, &event, ordinals[kind]++, NULL);
 	}
 	model_cursor_close(cursor);
 	return error;
@@ -191,6 +205,8 @@ void walk_add_match_counts(struct model_match_counts *to, const struct model_mat
 	to->completions_unmatched += from->completions_unmatched;
 	to->pops_unmatched += from->pops_unmatched;
 	to->closes_unmatched += from->closes_unmatched;
+	to->activities += from->activities;
+	to->activities_called += from->activities_called;
 }
 
 int walk_merged(struct model *model, unsigned process, const struct model_match_ops *ops,

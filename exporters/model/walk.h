@@ -20,8 +20,8 @@ struct walk_ops {
 	int (*check)(void *user, unsigned done);
 };
 
-/* All threads of a process. Items carry the thread's running number of posts and of completions as
- * ordinal. selection: what of it is told (NULL all), which counts.slices and counts.instants tell.
+/* All threads of a process. Items carry the thread's running number of posts, of completions and
+ * of device calls as ordinal. selection: what of it is told (NULL all), which counts.slices and counts.instants tell.
  * *merged: whether walk_merged would find anything but push / pop ranges. counts are added to. 0 or
  * -errno. */
 int walk_threads(struct model *model, unsigned process, struct selection *selection,

@@ -410,12 +410,24 @@ static void on_range_end(void *user, const struct model_range *range)
 	trace->result->ranges_across++;
 }
 
+static void on_activity(void *user, const struct model_activity *activity)
+{
+	struct network_export *export = user;
+	const struct trace_event *event = &activity->event;
+
+	if (select_takes(export->trace->options->selection, export->process->index, WL_CAT_gpu,
+			 model_time(export->process, event->begin_ns),
+			 model_time(export->process, event->end_ns)))
+		export_activity(export->trace, export->process, activity);
+}
+
 static const struct model_match_ops match_callbacks = {
 	.posted = on_posted,
 	.transfer = on_transfer,
 	.registered = on_registered,
 	.unregistered = on_unregistered,
 	.range_end = on_range_end,
+	.activity = on_activity,
 };
 
 static int on_stop(void *user)

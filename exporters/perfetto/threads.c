@@ -3,10 +3,12 @@
  * Threads: what each did, call by call, and its synchronizations once more on a track of their own.
  */
 #include "exporters/model/lanes.h"
+#include "exporters/model/match.h"
 #include "exporters/model/walk.h"
 #include "exporters/perfetto/trace.h"
 
 #include <errno.h>
+#include <string.h>
 
 struct thread_export {
 	struct trace *trace;
@@ -14,6 +16,7 @@ struct thread_export {
 	unsigned thread;
 	uint64_t synchronizations; /* track, 0 while it has not been declared */
 	struct lanes polls, waiting_polls;
+	bool gpu;           /* the recording holds what devices did: calls may have arrows */
 	int64_t instant_ns; /* of the newest event told, if that was an instant, else INT64_MIN */
 };
 
@@ -66,8 +69,19 @@ static void put_flow(struct thread_export *export, const struct nest_item *item)
 		kind = FLOW_POST;
 	else if (type == wl_event_type(WL_EV_ofi_completion))
 		kind = FLOW_COMPLETION;
+	else if (export->gpu && match_gpu_is_call(type) && !item->inflight)
+		kind = FLOW_LAUNCH;
 	else
 		return;
+	if (kind == FLOW_LAUNCH) {
+		struct pb *pb = &export->trace->pb;
+		uint8_t *correlation = pb_TrackEvent_gpu_correlation(pb);
+
+		pb_GpuCorrelation_render_stage_submission_event_ids(
+			pb, flow_id(export->process, kind, export->thread, item->ordinal));
+		pb_end(pb, correlation);
+		return;
+	}
 	pb_TrackEvent_flow_ids(&export->trace->pb,
 			       flow_id(export->process, kind, export->thread, item->ordinal));
 }
@@ -297,13 +311,26 @@ static const struct walk_ops callbacks = {
 	.check = on_check,
 };
 
+/* Whether the job was to record what devices did. */
+static bool records_devices(const struct trace_info *info)
+{
+	for (unsigned i = 0; i < info->attribute_count; i++) {
+		if (!strcmp(info->attributes[i][0], "setting.gpu"))
+			return strcmp(info->attributes[i][1], "none") != 0;
+	}
+	return false;
+}
+
 int export_threads(struct trace *trace, unsigned index, bool *merged)
 {
 	struct thread_export export = {.trace = trace,
 				       .process = model_process(trace->model, index)};
 	struct nest_counts counts = {0};
-	int error = walk_threads(trace->model, index, trace->options->selection, &callbacks,
-				 &export, &counts, merged);
+	int error;
+
+	export.gpu = records_devices(&export.process->info);
+	error = walk_threads(trace->model, index, trace->options->selection, &callbacks, &export,
+			     &counts, merged);
 
 	lanes_done(&export.polls);
 	lanes_done(&export.waiting_polls);

@@ -121,6 +121,7 @@ void sequence_begin(struct trace *trace, unsigned process, int64_t first_ns, uin
 	struct pb *pb = &trace->pb;
 	uint8_t *packet, *nested, *inner;
 
+	trace->gpu_base += trace->spaces[SPACE_GPU].count;
 	for (unsigned i = 0; i < SPACE_MAX; i++)
 		number_map_clear(&trace->spaces[i]);
 	number_map_clear(&trace->type_index);
@@ -418,12 +419,13 @@ uint64_t uuid_thread(const struct model_process *process, unsigned thread)
 
 uint64_t uuid_track(uint64_t parent, enum track_kind kind, uint64_t which)
 {
-	return nonzero(text_mix(parent + text_mix(which * 16 + (uint64_t)kind)));
+	/* Handles of a damaged recording use all their bits: none may be shifted out. */
+	return nonzero(text_mix(parent + text_mix(text_mix(which) + (uint64_t)kind)));
 }
 
 uint64_t flow_id(const struct model_process *process, enum flow_kind kind, unsigned thread,
 		 uint64_t ordinal)
 {
 	return (uint64_t)(process->index + 1) << 50 | (uint64_t)(thread & 0x3fff) << 36 |
-	       (ordinal & 0x7ffffffffull) << 1 | (uint64_t)kind;
+	       (ordinal & 0x3ffffffffull) << 2 | (uint64_t)kind;
 }

@@ -34,6 +34,7 @@ enum space {
 	SPACE_MAPPINGS,
 	SPACE_FRAMES,
 	SPACE_STACKS,
+	SPACE_GPU, /* contexts, queues and stages: numbers above gpu_base */
 	SPACE_MAX,
 };
 
@@ -59,7 +60,9 @@ struct trace {
 	/* The sequence being written. */
 	uint32_t sequence;
 	int64_t last_ts;
-	unsigned process; /* whose string ids are meant */
+	unsigned process;  /* whose string ids are meant */
+	uint32_t gpu_base; /* of SPACE_GPU: above all numbers of earlier sequences */
+	uint64_t gpu_uncalled;
 	struct number_map spaces[SPACE_MAX];
 	struct type_cache *types;
 	uint32_t type_count, type_capacity;
@@ -125,8 +128,9 @@ enum track_kind {
 };
 uint64_t uuid_track(uint64_t parent, enum track_kind kind, uint64_t which);
 
-/* Ids of flows: from the post to its transfer, from the transfer to its completion. */
-enum flow_kind { FLOW_POST, FLOW_COMPLETION };
+/* Ids of flows: from the post to its transfer, from the transfer to its completion, from a call to what it
+ * has a device do. */
+enum flow_kind { FLOW_POST, FLOW_COMPLETION, FLOW_LAUNCH };
 uint64_t flow_id(const struct model_process *process, enum flow_kind kind, unsigned thread,
 		 uint64_t ordinal);
 
@@ -141,7 +145,10 @@ void describe_counter(struct trace *trace, uint64_t uuid, uint64_t parent, const
 
 /* threads.c: all threads of a process; *merged if it holds anything that export_network shows. */
 int export_threads(struct trace *trace, unsigned process, bool *merged);
-/* network.c: transfers, registrations, ranges across threads, counters. */
+/* gpu.c: something a device did, in the sequence of export_network. */
+void export_activity(struct trace *trace, const struct model_process *process,
+		     const struct model_activity *activity);
+/* network.c: transfers, device work, registrations, ranges across threads, counters. */
 int export_network(struct trace *trace, unsigned process);
 
 #endif

@@ -383,7 +383,54 @@ static void on_range_end(void *user, const struct model_range *range)
 	put(export, TABLE_ranges, &row);
 }
 
+static void on_activity(void *user, const struct model_activity *activity)
+{
+	struct table_export *export = user;
+	const struct trace_event *event = &activity->event;
+	int64_t begin = time_of(export, event->begin_ns), end = time_of(export, event->end_ns);
+	struct json *args = &export->args;
+	struct table_row row = {0};
+	static const struct {
+		const char *arg;
+		unsigned column;
+		bool zero; /* 0 is a value */
+	} numbers[] = {
+		{"device", COL_gpu_device, true}, {"context", COL_gpu_context, true},
+		{"stream", COL_gpu_stream, true}, {"correlation", COL_gpu_correlation, false},
+		{"bytes", COL_gpu_bytes, true},   {"graph", COL_gpu_graph, false},
+	};
+
+	if (!shown(export, WL_CAT_gpu, event->begin_ns, event->end_ns))
+		return;
+	SET_INT(&row, gpu, process, export->process->index);
+	SET_TEXT(&row, gpu, kind, event->type->name + strlen("gpu_"));
+	if (event->type->number == WL_EV_gpu_kernel)
+		SET_TEXT(&row, gpu, name, string_of(export, MODEL_ARG(event, gpu_kernel, name)));
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		int index = model_arg_index(event->type, numbers[i].arg);
+
+		if (index >= 0 && (numbers[i].zero || event->args[index]))
+			set_number(&row, numbers[i].column, (int64_t)event->args[index]);
+	}
+	SET_INT(&row, gpu, begin_ns, begin);
+	SET_INT(&row, gpu, end_ns, end);
+	SET_INT(&row, gpu, dur_ns, end - begin);
+	if (activity->called) {
+		SET_INT(&row, gpu, call_thread, activity->thread);
+		SET_INT(&row, gpu, call_ns, time_of(export, activity->call_begin_ns));
+	}
+	if (!export->options->no_args && export->sink->tables & 1u << TABLE_gpu) {
+		json_raw(args, "{");
+		(void)json_args(args, &export->types, export->model, export->process->index, event);
+		json_raw(args, "}");
+		SET_TEXT(&row, gpu, args, json_memory_text(args));
+	}
+	put(export, TABLE_gpu, &row);
+	export->result->activities++;
+}
+
 static const struct model_match_ops match_callbacks = {
+	.activity = on_activity,
 	.transfer = on_transfer,
 	.unregistered = on_unregistered,
 	.range_end = on_range_end,

@@ -16,7 +16,7 @@ from decimal import Decimal
 
 sys.dont_write_bytecode = True  # the sources stay as they are
 
-from check_trace import WAITS, Record, Wrong, compare, expect_thread
+from check_trace import WAITS, Record, Wrong, compare, device_name, expect_thread
 
 PHASES = {'M', 'X', 'i', 'b', 'e', 's', 'f', 'C'}
 MOMENT = 100    # events of no length at one nanosecond before they move on
@@ -172,13 +172,22 @@ class Against:
     def run(self):
         base = self.chrome.base
         by_thread = defaultdict(list)
+        of_devices = []
         for line in self.lines['record']:
-            by_thread[(line['pid'], line['tid'])].append(Record(line))
+            if line['category'] == 'gpu':
+                of_devices.append(Record(line))
+            else:
+                by_thread[(line['pid'], line['tid'])].append(Record(line))
+        compare('device work', [(key[0], event['name'], begin, end, event['cat'])
+                                for key, slices in self.chrome.slices.items()
+                                if self.chrome.names[key].startswith('GPU ') for begin, end, event in slices],
+                [(record.pid, device_name(record), record.begin - base, record.end - base, 'gpu')
+                 for record in of_devices if record.type != 'gpu_stream'])
         threads = {(line['pid'], line['tid']) for line in self.lines['thread']}
         ends = {line['pid']: line['end'] for line in self.lines['process']}
         compare('processes', self.chrome.processes, ends)
         rows = {key for key, name in self.chrome.names.items()
-                if not name.startswith('Synchronizations of ')}
+                if not name.startswith(('Synchronizations of ', 'GPU '))}
         compare('threads', rows, threads)
         for key in threads:
             records = by_thread[key]

@@ -74,6 +74,8 @@ def main():
             parent = item.parent.key() if item.parent else ('', 0, 0)
             wanted[(plain(item.name),) + item.key()[1:] + (item.depth, plain(parent[0])) +
                    parent[1:]] += 1
+    for item in replay.gpu:
+        wanted[(plain(item.name), item.begin, item.end - item.begin, 0, '', 0, 0)] += 1
     rows = query(shell, path, 'SELECT s.name, s.ts, s.dur, s.depth, IFNULL(p.name, ""), '
                  'IFNULL(p.ts, 0), IFNULL(p.dur, 0) FROM slice s LEFT JOIN slice p '
                  'ON s.parent_id = p.id')
@@ -87,7 +89,7 @@ def main():
         return 1
     counters = int(query(shell, path, 'SELECT COUNT(*) FROM counter')[0][0])
     flows = int(query(shell, path, 'SELECT COUNT(*) FROM flow')[0][0])
-    arrows = sum(len(ends) - 1 for ends in replay.flow_ends.values())
+    arrows = sum(len(ends) - 1 for ends in replay.flow_ends.values()) + replay.launches()
     stacks = int(query(shell, path, 'SELECT COUNT(*) FROM __intrinsic_track_event_callstacks')[0][0])
     framed = sum(item.frames is not None for items in
                  list(replay.slices.values()) + list(replay.instants.values()) for item in items)

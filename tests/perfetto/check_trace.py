@@ -52,7 +52,7 @@ def frames_of(event, interned):
 
 class Slice:
     __slots__ = ('name', 'category', 'begin', 'end', 'parent', 'depth', 'track', 'args', 'flows',
-                 'frames', 'instant')
+                 'frames', 'instant', 'submits')
 
     def key(self):
         return (self.name, self.begin, self.end - self.begin)
@@ -66,6 +66,8 @@ class Replay:
         self.instants = defaultdict(list)
         self.counters = defaultdict(list)   # track -> (ts, value)
         self.flow_ends = defaultdict(list)
+        self.submitters = {}                # event id of device work -> slice
+        self.gpu = trace.gpu
         stacks = defaultdict(list)
         last_instant = {}
         for ts, _, track, event, interned in sorted(trace.events, key=lambda item: item[:2]):
@@ -93,6 +95,10 @@ class Replay:
             made.track = track
             made.args = annotations(event, interned)
             made.flows = list(event.flow_ids)
+            for submitted in event.gpu_correlation.render_stage_submission_event_ids:
+                if submitted in self.submitters:
+                    raise Wrong('device work submitted by two slices')
+                self.submitters[submitted] = made
             made.frames = frames_of(event, interned)
             made.instant = event.type == INSTANT
             for flow in made.flows:
@@ -107,6 +113,10 @@ class Replay:
         for track, stack in stacks.items():
             if stack:
                 raise Wrong('%s on track %#x never ends' % (stack[-1].name, track))
+
+    def launches(self):
+        """Arrows from calls to device work."""
+        return sum(item.event in self.submitters for item in self.gpu)
 
     def totals(self):
         return (sum(map(len, self.slices.values())), sum(map(len, self.instants.values())),
@@ -215,6 +225,21 @@ def compare(what, got, wanted):
     raise Wrong('%s differ: in the trace only %s; in the recording only %s' % (what, extra, missing))
 
 
+FLAGS = ('captured', 'in_provider', 'inner_layer', 'guessed')     # of calls
+STAGES = {'gpu_kernel': 'Kernel', 'gpu_copy': 'Copy', 'gpu_memset': 'Memset', 'gpu_graph': 'Graph',
+          'gpu_sync': 'Wait'}
+
+
+def device_name(record):
+    if record.type == 'gpu_kernel':
+        return record.args.get('name', 'kernel')
+    if record.type == 'gpu_copy':
+        return 'copy %s to %s' % (record.args.get('src_kind', 'unknown'), record.args.get('dst_kind', 'unknown'))
+    if record.type == 'gpu_sync':
+        return 'wait: %s' % record.args.get('wait', 'other')
+    return record.type[len('gpu_'):]
+
+
 def parent_key(item):
     return item.parent.key() if item.parent else None
 
@@ -239,10 +264,14 @@ class Against:
         threads = {(line['pid'], line['tid']): line for line in self.lines['thread']}
         if set(threads) != set(self.trace.threads):
             raise Wrong('threads %s, recorded %s' % (sorted(self.trace.threads), sorted(threads)))
-        by_thread = defaultdict(list)
+        by_thread, of_devices = defaultdict(list), defaultdict(list)
         for line in self.lines['record']:
-            by_thread[(line['pid'], line['tid'])].append(Record(line))
+            if line['category'] == 'gpu':
+                of_devices[line['pid']].append(Record(line))
+            else:
+                by_thread[(line['pid'], line['tid'])].append(Record(line))
             self.records += 1
+        self.devices(of_devices)
         used = set()
         for key, line in threads.items():
             uuid = self.trace.threads[key]
@@ -255,6 +284,27 @@ class Against:
         if rest:
             raise Wrong('slices on a track of no known meaning: %s' %
                         self.trace.tracks[rest[0]].name)
+
+    def devices(self, records):
+        """Every piece of device work with its arguments, under the process that had it done."""
+        compare('device work', [(item.pid, item.name, item.begin, item.end, item.stage,
+                                 tuple(sorted(item.args.items()))) for item in self.replay.gpu],
+                [(pid, device_name(record), record.begin, record.end, STAGES[record.type],
+                  tuple(sorted((name, value) for name, value in record.args.items() if name != 'name' and
+                               name not in FLAGS and not (name == 'node' and not value) and
+                               not (name.endswith('_kind') and value == 'unknown'))))
+                 for pid, found in records.items() for record in found if record.type != 'gpu_stream'])
+        for item in self.replay.gpu:
+            call = self.replay.submitters.get(item.event)
+            if call is None:
+                continue
+            if call.begin > item.begin:
+                raise Wrong('%s began before the call that caused it' % item.name)
+            if item.stage == 'Kernel' and not item.args.get('graph') and \
+                    call.args.get('kernel', item.name) != item.name or \
+                    item.stage in ('Copy', 'Memset') and not item.args.get('graph') and \
+                    call.args['bytes'] != item.args['bytes']:
+                raise Wrong('%s at %d was not caused by %s' % (item.name, item.begin, call.args))
 
     def slices_and_instants(self, uuid, wanted):
         """Instants of one time are told as slices of no length, all but every other one."""
@@ -407,9 +457,11 @@ def main():
         print('check_trace: %s: %s' % (sys.argv[1], error))
         return 1
     slices, instants, counters = replay.totals()
-    print('check_trace: %d packets, %d tracks, %d slices, %d instants, %d counter values, %d flows%s'
+    print('check_trace: %d packets, %d tracks, %d slices, %d instants, %d counter values, %d flows, '
+          '%d on devices (%d arrows)%s'
           % (trace.count, len(trace.tracks), slices, instants, counters,
-             sum(len(ends) > 1 for ends in replay.flow_ends.values()),
+             sum(len(ends) > 1 for ends in replay.flow_ends.values()), len(replay.gpu),
+             replay.launches(),
              '; equal to %d records, %d transfers, %d pieces' %
              (against.records, against.transfers, against.pieces) if against else ''))
     return 0

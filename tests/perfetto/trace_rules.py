@@ -118,6 +118,10 @@ def packets_of(data, where):
         at = begin + length
 
 
+class Activity:
+    __slots__ = ('name', 'begin', 'end', 'stage', 'queue', 'pid', 'gpu', 'event', 'args')
+
+
 def unzstd(data):
     """Python's own library has no zstd: the system's does it."""
     import ctypes
@@ -137,7 +141,7 @@ def unzstd(data):
 class Sequence:
     SPACES = ('event_categories', 'event_names', 'debug_annotation_names', 'function_names', 'frames',
               'callstacks', 'build_ids', 'mapping_paths', 'source_paths', 'mappings',
-              'debug_annotation_string_values')
+              'debug_annotation_string_values', 'graphics_contexts', 'gpu_specifications')
 
     def __init__(self):
         self.cleared = False
@@ -160,6 +164,8 @@ class Trace:
         self.threads = {}       # (pid, tid) -> uuid
         self.tids = {}
         self.events = []        # (ts, order, track, event, sequence)
+        self.gpu = []           # Activity
+        self.gpu_numbers = {}   # iid of a queue or context -> what it stands for, in the whole trace
         self.counters_described = set()
         self.attributes = {}
         self.count = 0
@@ -222,6 +228,8 @@ class Trace:
                 self.attributes[attribute.key] = getattr(attribute, attribute.WhichOneof('value'))
         elif kind == 'track_event':
             self.event(packet, sequence)
+        elif kind == 'gpu_render_stage_event':
+            self.activity(packet, sequence)
 
     @staticmethod
     def first(packet):
@@ -328,6 +336,36 @@ class Trace:
         if ts >> 63:
             raise Wrong('a negative time')
         return ts
+
+    def activity(self, packet, sequence):
+        """Perfetto knows queues and contexts by their iids over all sequences."""
+        event = packet.gpu_render_stage_event
+        if sequence is None or not sequence.cleared:
+            raise Wrong('device work before the state was cleared')
+        made = Activity()
+        made.begin = self.time(packet, sequence)
+        if not event.event_id or not event.HasField('duration') or event.duration >> 63:
+            raise Wrong('device work without event id or duration')
+        used = sequence.interned
+        context = self.need(used, 'graphics_contexts', event.context)
+        queue = self.need(used, 'gpu_specifications', event.hw_queue_iid)
+        made.end = made.begin + event.duration
+        made.name = self.need(used, 'event_names', event.name_iid).str.decode()
+        made.stage = self.need(used, 'gpu_specifications', event.stage_iid).name
+        made.queue, made.pid, made.gpu, made.event = queue.name, context.pid, event.gpu_id, event.event_id
+        made.args = {}
+        for arg in event.launch.args:
+            if not arg.WhichOneof('value') or arg.name in made.args:
+                raise Wrong('device work with argument %r twice or without a value' % arg.name)
+            made.args[arg.name] = getattr(arg, arg.WhichOneof('value'))
+        for dim, value in (('grid', event.launch.grid_size), ('block', event.launch.workgroup_size)):
+            if event.launch.HasField('grid_size'):
+                made.args.update({dim + '_x': value.x, dim + '_y': value.y, dim + '_z': value.z})
+        for kind, iid, stands in (('queue', event.hw_queue_iid, (context.pid, queue.name)),
+                                  ('context', event.context, context.pid)):
+            if self.gpu_numbers.setdefault((kind, iid), stands) != stands:
+                raise Wrong('%s %d is %s and %s' % (kind, iid, stands, self.gpu_numbers[(kind, iid)]))
+        self.gpu.append(made)
 
     def event(self, packet, sequence):
         event = packet.track_event

@@ -380,3 +380,214 @@ void synthetic_fabric(struct synthetic *synthetic, unsigned rounds)
 				  .mr = 0x3000 + i, .api = close);
 	}
 }
+
+/* --- devices -------------------------------------------------------------------------------------- */
+
+#define ROUND_NS 10000
+#define BATCH    23
+
+struct devices {
+	struct synthetic *synthetic;
+	uint32_t thread[2], carrier;
+	uint64_t handle[2];
+	uint32_t number[2];
+	int64_t free_ns[2]; /* when the stream is done with all it was given */
+	int64_t now_ns[2];
+	uint32_t correlation, serial;
+	struct work {
+		unsigned event;
+		int64_t begin_ns, end_ns;
+		union {
+			struct wl_ev_gpu_kernel kernel;
+			struct wl_ev_gpu_copy copy;
+			struct wl_ev_gpu_memset memset;
+			struct wl_ev_gpu_sync sync;
+		} args;
+	} batch[BATCH];
+	unsigned batched;
+	unsigned called;
+};
+
+static int by_end(const void *left, const void *right)
+{
+	const struct work *a = left, *b = right;
+
+	return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
+}
+
+/* One delivery: in order of end, long after the first of them. */
+static void deliver(struct devices *devices)
+{
+	qsort(devices->batch, devices->batched, sizeof(devices->batch[0]), by_end);
+	for (unsigned i = 0; i < devices->batched; i++) {
+		const struct work *work = &devices->batch[i];
+
+		synthetic_event(devices->synthetic, devices->carrier, work->event, work->begin_ns,
+				work->end_ns, 0, &work->args);
+	}
+	devices->batched = 0;
+}
+
+static struct work *work_on(struct devices *devices, unsigned t, unsigned event, int64_t not_before)
+{
+	struct work *work;
+
+	if (devices->batched == BATCH)
+		deliver(devices);
+	work = &devices->batch[devices->batched++];
+	memset(work, 0, sizeof(*work));
+	work->event = event;
+	work->begin_ns = devices->free_ns[t] > not_before ? devices->free_ns[t] : not_before;
+	work->end_ns = work->begin_ns + 97;
+	devices->free_ns[t] = work->end_ns + 3;
+	return work;
+}
+
+static void kernel_on(struct devices *devices, unsigned t, int64_t not_before, uint32_t name,
+		      uint32_t correlation, uint32_t graph)
+{
+	struct work *work = work_on(devices, t, WL_EV_gpu_kernel, not_before);
+
+	work->args.kernel = (struct wl_ev_gpu_kernel){.name = name,
+						      .context = 1,
+						      .stream = devices->number[t],
+						      .correlation = correlation,
+						      .graph = graph,
+						      .grid_x = 7,
+						      .block_x = 128,
+						      .registers = 32};
+}
+
+/* A launch: with work, without (captured, failed), or work alone. */
+static void launch(struct devices *devices, unsigned t, bool call, bool works, uint32_t flags)
+{
+	int64_t begin = devices->now_ns[t] += 100;
+	struct wl_ev_cuda_launch args = {.stream = devices->handle[t]};
+	char name[32];
+	uint32_t kernel;
+
+	snprintf(name, sizeof(name), "kernel_%u", devices->serial++);
+	kernel = synthetic_string(devices->synthetic, name);
+	args.kernel = kernel;
+	args.api = synthetic_string(devices->synthetic, "cuLaunchKernel");
+	args.status = call && !works && !flags ? 700 : 0;
+	if (call)
+		synthetic_event(devices->synthetic, devices->thread[t], WL_EV_cuda_launch, begin,
+				begin + 40, flags, &args);
+	if (works)
+		kernel_on(devices, t, begin + 20, kernel, ++devices->correlation, 0);
+	devices->called += call && works;
+}
+
+/* in_time: the copy is over before its call returns. */
+static void copy(struct devices *devices, unsigned t, bool in_time)
+{
+	int64_t begin = devices->now_ns[t] += 100;
+	uint64_t bytes = 4096 + devices->serial++;
+	struct wl_ev_cuda_copy args = {.bytes = bytes,
+				       .stream = devices->handle[t],
+				       .dst_kind = WL_mem_kind_device,
+				       .src_kind = WL_mem_kind_pinned};
+	struct work *work = work_on(devices, t, WL_EV_gpu_copy, begin + 20);
+	int64_t end = in_time ? work->end_ns + 50 : begin + 40;
+
+	work->args.copy = (struct wl_ev_gpu_copy){.bytes = bytes,
+						  .context = 1,
+						  .stream = devices->number[t],
+						  .correlation = ++devices->correlation,
+						  .dst_kind = WL_mem_kind_device,
+						  .src_kind = WL_mem_kind_pinned};
+	args.api = synthetic_string(devices->synthetic, "cuMemcpyHtoDAsync_v2");
+	synthetic_event(devices->synthetic, devices->thread[t], WL_EV_cuda_copy, begin, end, 0,
+			&args);
+	devices->now_ns[t] = end;
+	devices->called++;
+}
+
+static void fill(struct devices *devices, unsigned t)
+{
+	int64_t begin = devices->now_ns[t] += 100;
+	uint64_t bytes = 64 + devices->serial++;
+	struct work *work = work_on(devices, t, WL_EV_gpu_memset, begin + 20);
+
+	work->args.memset = (struct wl_ev_gpu_memset){.bytes = bytes,
+						      .context = 1,
+						      .stream = devices->number[t],
+						      .correlation = ++devices->correlation};
+	SYNTHETIC(devices->synthetic, devices->thread[t], cuda_memset, begin, begin + 30,
+		  .bytes = bytes, .stream = devices->handle[t]);
+	devices->called++;
+}
+
+static void graph(struct devices *devices, unsigned t)
+{
+	int64_t begin = devices->now_ns[t] += 100;
+	uint32_t api = synthetic_string(devices->synthetic, "cuGraphLaunch");
+	uint32_t make = synthetic_string(devices->synthetic, "cuGraphInstantiate");
+	uint32_t node = synthetic_string(devices->synthetic, "node");
+
+	SYNTHETIC(devices->synthetic, devices->thread[t], cuda_graph, begin, begin + 10,
+		  .api = make);
+	SYNTHETIC(devices->synthetic, devices->thread[t], cuda_graph, begin + 20, begin + 60,
+		  .api = api, .stream = devices->handle[t]);
+	++devices->correlation;
+	for (unsigned i = 0; i < 3; i++)
+		kernel_on(devices, t, begin + 40, node, devices->correlation, 9);
+	devices->called += 3;
+}
+
+static void wait_for(struct devices *devices, unsigned t)
+{
+	int64_t begin = devices->now_ns[t] += 100;
+	int64_t end = devices->free_ns[t] > begin ? devices->free_ns[t] : begin + 10;
+	struct work *work = work_on(devices, t, WL_EV_gpu_sync, begin + 5);
+
+	devices->free_ns[t] = end;
+	work->begin_ns = begin + 5;
+	work->end_ns = end;
+	work->args.sync = (struct wl_ev_gpu_sync){.context = 1,
+						  .stream = devices->number[t],
+						  .correlation = ++devices->correlation,
+						  .wait = WL_gpu_wait_stream};
+	SYNTHETIC(devices->synthetic, devices->thread[t], cuda_wait, begin, end + 5,
+		  .stream = devices->handle[t], .cls = WL_call_class_waits);
+	devices->now_ns[t] = end + 5;
+}
+
+unsigned synthetic_devices(struct synthetic *synthetic, unsigned rounds)
+{
+	static const char *const attributes[][2] = {{"setting.gpu", "cupti"}};
+	struct devices devices = {
+		.synthetic = synthetic, .handle = {0, 0x7f0000001000}, .number = {7, 13}};
+
+	synthetic_info(synthetic)->attributes = attributes;
+	synthetic_info(synthetic)->attribute_count = 1;
+	for (unsigned t = 0; t < 2; t++) {
+		devices.thread[t] = synthetic_thread(synthetic, 500 + t, t ? "second" : "first");
+		devices.now_ns[t] = devices.free_ns[t] = 1000 + t * 17;
+	}
+	devices.carrier = synthetic_thread(synthetic, 600, "waylay");
+	for (unsigned round = 0; round < rounds; round++) {
+		for (unsigned t = 0; t < 2; t++) {
+			launch(&devices, t, true, true, 0);
+			/* The stream's number is learnt after the first call on it. */
+			if (!round)
+				SYNTHETIC(synthetic, devices.thread[t], gpu_stream,
+					  devices.now_ns[t] + 45, devices.now_ns[t] + 45,
+					  .stream = devices.handle[t], .context = 1,
+					  .number = devices.number[t]);
+			copy(&devices, t, false);
+			launch(&devices, t, true, false, WL_FLAG_CAPTURED);
+			launch(&devices, t, true, true, 0);
+			fill(&devices, t);
+			launch(&devices, t, true, false, 0);
+			copy(&devices, t, true);
+			graph(&devices, t);
+			wait_for(&devices, t);
+		}
+		if (round % 5 == 4)
+			launch(&devices, 1, false, true, 0);
+	}
+	deliver(&devices);
+	return devices.called;
+}

@@ -46,6 +46,11 @@ void synthetic_trouble(struct synthetic *synthetic, unsigned threads, unsigned r
 void synthetic_every_event(struct synthetic *synthetic);
 /* Whatever a damaged recording may hold: any type, any arguments, any times, ends never falling. */
 void synthetic_garbage(struct synthetic *synthetic, unsigned records, unsigned seed);
+/* Calls of two threads on streams of their own, and what a device did for them, delivered late and in
+ * heaps by a third: kernels, copies, memsets, graphs, waits; captured and failed calls, for which it did
+ * nothing; copies over before their call returned; and in every round one kernel that nobody called. All
+ * kernels have names and all copies sizes of their own. Returns how many pieces of work have a call. */
+unsigned synthetic_devices(struct synthetic *synthetic, unsigned rounds);
 /* A fabric's life: endpoints, transfers on both sides, registrations; so many rounds. */
 void synthetic_fabric(struct synthetic *synthetic, unsigned rounds);
 

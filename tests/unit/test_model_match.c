@@ -80,8 +80,8 @@ static void on_range_end(void *user, const struct model_range *range)
 	seen->ranges[seen->range_count++] = *range;
 }
 
-static const struct model_match_ops callbacks = {on_posted,       on_transfer,    on_registered,
-						 on_unregistered, on_range_begin, on_range_end};
+static const struct model_match_ops callbacks = {
+	on_posted, on_transfer, on_registered, on_unregistered, on_range_begin, on_range_end, NULL};
 
 /* Runs the one process through a matcher. Names in ranges live until model_close. */
 static struct model *run(struct synthetic *recording, struct seen *seen)

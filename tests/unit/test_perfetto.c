@@ -80,7 +80,9 @@ static void every_event(void **state)
 	model = model_of(&recording, 1);
 	check(state, model, NULL, &result);
 	/* A push and a pop are one slice. */
-	assert_int_equal(result.slices + result.instants + result.runs, types - 1);
+	/* A range is begun and ended; gpu_stream is no event of its own. */
+	assert_int_equal(result.slices + result.instants + result.runs + result.activities,
+			 types - 2);
 	model_close(model);
 }
 
@@ -277,6 +279,30 @@ static void failures_leave_nothing(void **state)
 	model_close(model);
 }
 
+static void devices(void **state)
+{
+	struct export_result result;
+	struct synthetic *recordings[2];
+	struct model *model;
+	unsigned called = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		recordings[i] = synthetic_new("host1", 41 + i, 5, 1700000000000000000);
+		synthetic_info(recordings[i])->rank = (int)i;
+		called += synthetic_devices(recordings[i], 101);
+	}
+	model = model_of(recordings, 2);
+	export_and_check(*state, model, perfetto_export, "check_trace.py", "pftrace", NULL,
+			 &result);
+	/* By round and thread 9 pieces of work (and a wait) have a call; a fifth of the rounds has one
+	 * more piece without. */
+	assert_int_equal(called, 2 * 2 * 101 * 8);
+	assert_int_equal(result.activities, called + 2 * (2 * 101 + 20));
+	assert_int_equal(result.match.activities, result.activities);
+	assert_int_equal(result.match.activities_called, called);
+	model_close(model);
+}
+
 static void garbage(void **state)
 {
 	struct export_result result;
@@ -302,6 +328,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nesting, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(crossing_ranges, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(giant_call, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(devices, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(fabric, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(many_hosts, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(calls_in_flight, export_setup, export_teardown),
