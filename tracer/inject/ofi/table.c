@@ -218,11 +218,22 @@ void ofi_table_patch(void *table, size_t bytes, enum ofi_table_kind kind)
 {
 	size_t own = table ? table_bytes(table) : 0;
 	const struct ofi_slots *slots = slots_of(kind);
+	struct ofi_patch *known;
 
 	if (own < bytes)
 		bytes = own;
-	if (!bytes || bytes > PATCH_BYTES || patch_find(table))
+	if (!bytes || bytes > PATCH_BYTES)
 		return;
+	known = patch_find(table);
+	if (known) {
+		/* A provider that makes a table for each object got the place of an older one again:
+		 * nobody else uses it yet. */
+		if (!has_hooks(table, bytes, slots)) {
+			memcpy(known->before, table, bytes);
+			hooks_into(table, bytes, slots);
+		}
+		return;
+	}
 	for (unsigned i = 0; i < PATCHES; i++) {
 		uint32_t expected = PATCH_FREE;
 

@@ -1,0 +1,11 @@
+# Mock providers of libfabric, found through FI_PROVIDER_PATH, and clients of them (README.md).
+ifdef HAVE_LIBFABRIC
+TEST_SHARED += provider/hmemmock-fi.so
+provider/hmemmock-fi.so_SRCS := tests/mock/hmem.c tests/mock/hmem_data.c tests/mock/hmem_memory.c
+provider/hmemmock-fi.so_LDLIBS := $(call pkg_libs,libfabric)
+
+# ofi_mock.sh
+TEST_PROGRAMS += mock_hmem
+mock_hmem_SRCS := tests/mock/client_hmem.c
+mock_hmem_LDLIBS := $(call pkg_libs,libfabric) -ldl
+endif
