@@ -10,6 +10,12 @@ kernels_sampler_image:
 	.hidden kernels_sampler_image_end
 kernels_sampler_image_end:
 	.byte 0
+	.balign 16
+	.global kernels_tbe_image
+	.hidden kernels_tbe_image
+kernels_tbe_image:
+	.incbin KERNELS_TBE_IMAGE
+	.byte 0
 	.global kernels_image_maker
 	.hidden kernels_image_maker
 kernels_image_maker:

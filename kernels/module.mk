@@ -2,8 +2,8 @@
 # The reference kernels: CPU implementations (the oracle, the CPU back end, what the simulated driver runs), the driver
 # loader, and the device code.
 LIBS += libcpukernels libkernels
-libcpukernels_SRCS := kernels/cpu/cpu_kernels.c kernels/cpu/sampler_cpu.c
-libkernels_SRCS := kernels/cuda.c kernels/sampler.c kernels/image.S
+libcpukernels_SRCS := kernels/cpu/cpu_kernels.c kernels/cpu/sampler_cpu.c kernels/cpu/tbe_cpu.c kernels/cpu/tbe_kernels.c
+libkernels_SRCS := kernels/cuda.c kernels/sampler.c kernels/tbe.c kernels/image.S
 
 # Device code: nvcc, else clang where it can make PTX, else the kernels' names for the simulated driver.
 CLANG ?= clang
@@ -17,18 +17,19 @@ kernels_image_cmd = $(CLANG) -x cuda --cuda-device-only -nocudainc -nocudalib --
 	-Wno-unknown-cuda-version -Werror -o $@ $<
 else
 KERNELS_IMAGE_MAKER := names
-kernels_image_cmd = { echo WAYLAY-KERNELS; sed -n 's/^KERNEL(\(.*\))$$/\1/p' kernels/device/kernels.def; } > $@
+kernels_image_cmd = { echo WAYLAY-KERNELS; sed -n 's/^KERNEL(\(.*\))$$/\1/p' $(<:%.cu=%.def); } > $@
 endif
-KERNELS_IMAGE := $(O)/kernels/sampler.$(KERNELS_IMAGE_MAKER)
+kernels_image = $(O)/kernels/$(1).$(KERNELS_IMAGE_MAKER)
 
-$(O)/kernels/sampler.$(KERNELS_IMAGE_MAKER): kernels/device/sampler.cu kernels/device/kernels.def kernels/module.mk \
+$(O)/kernels/%.$(KERNELS_IMAGE_MAKER): kernels/device/%.cu kernels/device/%.def kernels/module.mk \
 		$(wildcard kernels/device/*.h)
 	$(call say,DEVICE,$@)
 	@mkdir -p $(@D)
 	$(Q)$(kernels_image_cmd)
 
-libkernels_CFLAGS := -DKERNELS_SAMPLER_IMAGE='"$(KERNELS_IMAGE)"' -DKERNELS_IMAGE_MAKER='"$(KERNELS_IMAGE_MAKER)"'
-$(O)/obj/libkernels/kernels/image.S.o: $(KERNELS_IMAGE)
+libkernels_CFLAGS := -DKERNELS_SAMPLER_IMAGE='"$(call kernels_image,sampler)"' \
+	-DKERNELS_TBE_IMAGE='"$(call kernels_image,tbe)"' -DKERNELS_IMAGE_MAKER='"$(KERNELS_IMAGE_MAKER)"'
+$(O)/obj/libkernels/kernels/image.S.o: $(call kernels_image,sampler) $(call kernels_image,tbe)
 
 libkernels_SRCS += kernels/perf_data.c kernels/sampler_stats.c
 PROGRAMS += waylay-sampler-perf
@@ -37,6 +38,13 @@ waylay-sampler-perf_LIBS := libkernels libcpukernels libnvtxclient
 waylay-sampler-perf_LDLIBS := -lm -ldl
 
 ifdef HAVE_CMOCKA
+UNIT_TESTS += test_tbe test_tbe_device
+test_tbe_SRCS := tests/unit/test_tbe.c tests/unit/tbe_cases.c
+test_tbe_LIBS := libkernels libcpukernels
+test_tbe_LDLIBS := -lcmocka -lm -ldl
+test_tbe_device_SRCS := tests/unit/test_tbe_device.c tests/unit/tbe_cases.c tests/unit/simt.c tests/unit/simt_driver.c
+test_tbe_device_LIBS := libkernels libcpukernels
+test_tbe_device_LDLIBS := -lcmocka -lm -ldl
 UNIT_TESTS += test_sampler test_sampler_cuda test_sampler_device
 test_sampler_SRCS := tests/unit/test_sampler.c
 test_sampler_LIBS := libkernels libcpukernels
@@ -44,7 +52,7 @@ test_sampler_LDLIBS := -lcmocka -lm -ldl
 test_sampler_cuda_SRCS := tests/unit/test_sampler_cuda.c
 test_sampler_cuda_LIBS := libkernels libcpukernels
 test_sampler_cuda_LDLIBS := -lcmocka -lm -ldl
-test_sampler_device_SRCS := tests/unit/test_sampler_device.c tests/unit/simt.c
+test_sampler_device_SRCS := tests/unit/test_sampler_device.c tests/unit/simt.c tests/unit/simt_driver.c
 test_sampler_device_LIBS := libkernels libcpukernels
 test_sampler_device_LDLIBS := -lcmocka -lm -ldl
 endif

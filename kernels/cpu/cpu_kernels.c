@@ -5,6 +5,8 @@
  */
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/sampler_cpu.h"
+#include "kernels/cpu/tbe_kernels.h"
+#include "kernels/device/tbe_args.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -282,10 +284,15 @@ SAMPLE_KERNEL(sampler_fused_i64, fused)
 SAMPLE_KERNEL(sampler_fused_i32, fused)
 SAMPLE_KERNEL(sampler_fused_u8, fused)
 
-static const unsigned short args_size[1] = {sizeof(struct sampler_args)};
+static const unsigned short sampler_size[1] = {sizeof(struct sampler_args)},
+			    tbe_size[1] = {sizeof(struct tbe_args)};
 
-#define KERNEL(name) {#name, 1, args_size, run_##name},
 const struct cpu_kernel cpu_kernel_table[] = {
-#include "kernels/device/kernels.def"
+#define KERNEL(name) {#name, 1, sampler_size, run_##name},
+#include "kernels/device/sampler.def"
+#undef KERNEL
+#define KERNEL(name) {#name, 1, tbe_size, tbe_run_##name},
+#include "kernels/device/tbe.def"
+#undef KERNEL
 };
 const unsigned cpu_kernel_count = sizeof(cpu_kernel_table) / sizeof(cpu_kernel_table[0]);

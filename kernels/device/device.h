@@ -58,7 +58,8 @@ struct __attribute__((aligned(8))) dev_v2 {
 #define DEV_STREAM      "ld.global.nc.L1::no_allocate."
 #endif
 
-#define DEV_FN static __device__ __attribute__((always_inline)) inline
+#define DEV_UNROLL _Pragma("unroll")
+#define DEV_FN     static __device__ __attribute__((always_inline)) inline
 #define DEV_COLD                                                                                   \
 	static __device__ __attribute__((                                                          \
 		noinline)) /* rare, and best kept out of the hot code's registers */
@@ -217,6 +218,116 @@ DEV_FN void dev_put_u64(u64 *p, u64 v)
 	asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+/* A load that is made only if `ok`, else zeros. Memory that no one writes during the kernel. */
+DEV_FN struct dev_v4 dev_fetch_v4(const void *p, int ok)
+{
+	struct dev_v4 v = {0, 0, 0, 0};
+
+	asm volatile("{ .reg .pred q; setp.ne.s32 q, %5, 0;\n"
+		     "@q ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+		     : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+		     : "l"(p), "r"(ok));
+	return v;
+}
+
+DEV_FN struct dev_v2 dev_fetch_v2(const void *p, int ok)
+{
+	struct dev_v2 v = {0, 0};
+
+	asm volatile("{ .reg .pred q; setp.ne.s32 q, %3, 0;\n"
+		     "@q ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+		     : "+r"(v.x), "+r"(v.y)
+		     : "l"(p), "r"(ok));
+	return v;
+}
+
+/* The same of memory that this thread will write. */
+DEV_FN struct dev_v4 dev_take_v4(const void *p, int ok)
+{
+	struct dev_v4 v = {0, 0, 0, 0};
+
+	asm volatile("{ .reg .pred q; setp.ne.s32 q, %5, 0;\n"
+		     "@q ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+		     : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+		     : "l"(p), "r"(ok)
+		     : "memory");
+	return v;
+}
+
+DEV_FN struct dev_v2 dev_take_v2(const void *p, int ok)
+{
+	struct dev_v2 v = {0, 0};
+
+	asm volatile("{ .reg .pred q; setp.ne.s32 q, %3, 0;\n"
+		     "@q ld.global.cs.v2.u32 {%0, %1}, [%2]; }"
+		     : "+r"(v.x), "+r"(v.y)
+		     : "l"(p), "r"(ok)
+		     : "memory");
+	return v;
+}
+
+DEV_FN void dev_put_v2(struct dev_v2 *p, struct dev_v2 v)
+{
+	asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
+
+DEV_FN u32 dev_shfl_xor(u32 v, u32 mask)
+{
+	u32 r;
+
+	asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+		     : "=r"(r)
+		     : "r"(v), "r"(mask));
+	return r;
+}
+
+DEV_FN float dev_from_f16(u32 bits)
+{
+	float v;
+
+	asm("{ .reg .b16 h; cvt.u16.u32 h, %1; cvt.f32.f16 %0, h; }" : "=f"(v) : "r"(bits));
+	return v;
+}
+
+/* Rounds to even. */
+DEV_FN u32 dev_to_f16(float v)
+{
+	u32 bits;
+
+	asm("{ .reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h; }" : "=r"(bits) : "f"(v));
+	return bits;
+}
+
+/* Correctly rounded square root and quotient, whatever the compiler's settings. */
+DEV_FN float dev_root(float v)
+{
+	float r;
+
+	asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(v));
+	return r;
+}
+
+DEV_FN float dev_quotient(float a, float b)
+{
+	float r;
+
+	asm("div.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+	return r;
+}
+
+DEV_FN float dev_fma(float a, float b, float c)
+{
+	float r;
+
+	asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
+	return r;
+}
+
+DEV_FN void dev_min_u64(u64 *p, u64 v)
+{
+	asm volatile("red.relaxed.gpu.global.min.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
 /* Nanoseconds that pass while the thread does nothing, at least; not exact. */
 DEV_FN void dev_sleep_ns(u64 ns)
 {
@@ -229,6 +340,61 @@ DEV_FN void dev_sleep_ns(u64 ns)
 }
 
 #endif /* DEVICE_EMULATION */
+
+DEV_FN float dev_float(u32 bits)
+{
+	union {
+		u32 bits;
+		float value;
+	} both;
+
+	both.bits = bits;
+	return both.value;
+}
+
+DEV_FN u32 dev_bits(float value)
+{
+	union {
+		u32 bits;
+		float value;
+	} both;
+
+	both.value = value;
+	return both.bits;
+}
+
+DEV_FN float dev_shfl_float(float v, u32 lane)
+{
+	return dev_float(dev_shfl(dev_bits(v), lane));
+}
+
+DEV_FN u64 dev_shfl_u64(u64 v, u32 lane)
+{
+	u32 low = dev_shfl((u32)v, lane), high = dev_shfl((u32)(v >> 32), lane);
+
+	return (u64)high << 32 | low;
+}
+
+DEV_FN double dev_shfl_xor_double(double v, u32 mask)
+{
+	union {
+		u32 half[2];
+		double value;
+	} both;
+
+	both.value = v;
+	both.half[0] = dev_shfl_xor(both.half[0], mask);
+	both.half[1] = dev_shfl_xor(both.half[1], mask);
+	return both.value;
+}
+
+/* The sum over the warp, in every lane, always in the same order. */
+DEV_FN float dev_warp_sum(float v)
+{
+	for (u32 mask = 16; mask; mask /= 2)
+		v += dev_float(dev_shfl_xor(dev_bits(v), mask));
+	return v;
+}
 
 /* Inclusive sum over the warp's lanes. */
 DEV_FN u32 dev_warp_scan(u32 v, u32 lane)

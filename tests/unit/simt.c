@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/tbe_cpu.h"
+
 #define STACK_BYTES ((size_t)32 << 10)
 
 /*
@@ -72,6 +74,16 @@ static struct {
 } simt;
 
 struct simt_thread *simt_self;
+
+float simt_from_f16(uint16_t bits)
+{
+	return tbe_cpu_from_f16(bits);
+}
+
+uint16_t simt_to_f16(float value)
+{
+	return tbe_cpu_to_f16(value);
+}
 
 void simt_shuffle(uint64_t seed)
 {

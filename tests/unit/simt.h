@@ -39,6 +39,11 @@ void simt_yield(void);
 /* Gives every lane of the warp the values that its 32 lanes brought. */
 const uint32_t *simt_exchange(uint32_t value);
 
+/* Conversions as the device makes them. */
+float simt_from_f16(uint16_t bits);
+uint16_t simt_to_f16(float value);
+
+#ifdef WAYLAY_KERNELS_DEVICE_H /* what device.h needs; the rest is for who runs it */
 #define DEV_FN                    static inline
 #define DEV_COLD                  static __attribute__((noinline))
 #define DEV_KERNEL(threads, name) static void name
@@ -127,6 +132,39 @@ static inline void dev_sleep_ns(uint64_t ns)
 	simt_yield();
 }
 
+#define DEV_UNROLL
+
+static inline uint32_t dev_shfl_xor(uint32_t v, uint32_t mask)
+{
+	return simt_exchange(v)[DEV_LANE ^ mask];
+}
+
+static inline struct dev_v4 dev_fetch_v4(const void *p, int ok)
+{
+	return ok ? *(const struct dev_v4 *)p : (struct dev_v4){0, 0, 0, 0};
+}
+
+static inline struct dev_v2 dev_fetch_v2(const void *p, int ok)
+{
+	return ok ? *(const struct dev_v2 *)p : (struct dev_v2){0, 0};
+}
+
+#define dev_take_v4      dev_fetch_v4
+#define dev_take_v2      dev_fetch_v2
+#define dev_put_v2(p, v) (*(p) = (v))
+
+#define dev_from_f16(bits) simt_from_f16((uint16_t)(bits))
+#define dev_to_f16(v)      ((uint32_t)simt_to_f16(v))
+#define dev_root(v)        __builtin_sqrtf(v)
+#define dev_quotient(a, b) ((float)(a) / (float)(b))
+#define dev_fma(a, b, c)   __builtin_fmaf((a), (b), (c))
+
+static inline void dev_min_u64(unsigned long long *p, unsigned long long v)
+{
+	if (v < *p)
+		*p = v;
+}
+
 #define dev_pass_v4(p)    (*(p))
 #define dev_put_v4(p, v)  (*(p) = (v))
 #define dev_put_u64(p, v) (*(p) = (v))
@@ -135,5 +173,7 @@ static inline void dev_sleep_ns(uint64_t ns)
 #define dev_stream_u64(p) (*(p))
 #define dev_stream_u32(p) (*(p))
 #define dev_stream_u8(p)  (*(p))
+
+#endif
 
 #endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small tables. Forward: a warp counts how often each of 16 bags asks for each row, then multiplies
+ * the counts with the table, which is in shared memory: the indices are read once and the rows not
+ * at all from beyond the multiprocessor. Backward: counts transposed times the output's gradient,
+ * added up per chunk of bags and then over the chunks, both in a fixed order; no sort.
+ */
+#ifndef WAYLAY_KERNELS_TBE_SMALL_H
+#define WAYLAY_KERNELS_TBE_SMALL_H
+
+#include "tbe_backward_rows.h"
+#include "tbe_common.h"
+
+#define SMALL_WARPS (TBE_BLOCK / 32)
+#define SMALL_AHEAD 4 /* indices a lane under way */
+
+struct tbe_small_shared {
+	float table[TBE_SMALL_ROWS][TBE_SMALL_DIM];
+	/* of a warp: counts by bag and row, then, as floats, by row and bag */
+	u32 counts[SMALL_WARPS][TBE_SMALL_BAGS * TBE_SMALL_ROWS];
+};
+
+DEV_FN void small_load_table(const struct tbe_args *a, const struct tbe_feature *f,
+			     struct tbe_small_shared *sh)
+{
+	for (u32 i = DEV_TID; i < f->rows * f->dim; i += DEV_NTID) {
+		u32 word = ((const unsigned short *)a->weights)[f->weights + i];
+
+		sh->table[i / f->dim][i % f->dim] = tbe_half(a->type, word, 0);
+	}
+}
+
+/* Counts the lookups of the warp's bags: lane l holds the begin of bag l, up to lane `bags` that of
+ * the one after the last. */
+DEV_FN void small_count(const struct tbe_args *a, const struct tbe_feature *f, u32 *counts,
+			u32 offset, u32 bags)
+{
+	u32 lane = DEV_LANE, begin = dev_shfl(offset, 0), end = dev_shfl(offset, bags), bag = 0;
+
+	for (u32 i = lane; i < TBE_SMALL_BAGS * TBE_SMALL_ROWS; i += 32)
+		counts[i] = 0;
+	dev_warp_sync();
+	for (u32 p = begin; p < end; p += 32 * SMALL_AHEAD) {
+		u32 row[SMALL_AHEAD];
+
+		DEV_UNROLL
+		for (u32 j = 0; j < SMALL_AHEAD; j++) {
+			row[j] = ROW_NONE;
+			if (p + 32 * j + lane < end)
+				row[j] = tbe_row(a, p + 32 * j + lane, f->rows);
+		}
+		DEV_UNROLL
+		for (u32 j = 0; j < SMALL_AHEAD; j++) {
+			for (;;) { /* on to the bag of this position */
+				int on = p + 32 * j + lane < end &&
+					 p + 32 * j + lane >= dev_shfl(offset, bag + 1);
+
+				if (!dev_ballot(on))
+					break;
+				bag += (u32)on;
+			}
+			if (row[j] != ROW_NONE)
+				DEV_ADD(&counts[bag * TBE_SMALL_ROWS + row[j]], 1u);
+		}
+	}
+	dev_warp_sync();
+}
+
+/* From counts by bag to floats by row, in place; keeps the counts for the backward if it is asked. */
+DEV_FN void small_turn(const struct tbe_args *a, const struct tbe_feature *f, u32 *counts, u32 bag,
+		       u32 bags)
+{
+	enum { EACH = TBE_SMALL_BAGS * TBE_SMALL_ROWS / 32 };
+	u32 kept[EACH], lane = DEV_LANE;
+
+	DEV_UNROLL
+	for (u32 i = 0; i < EACH; i++)
+		kept[i] = counts[i * 32 + lane];
+	if (a->save_histograms) {
+		DEV_UNROLL
+		for (u32 i = 0; i < EACH; i++)
+			if ((i * 32 + lane) / TBE_SMALL_ROWS < bags)
+				a->histograms[f->counts + (u64)bag * TBE_SMALL_ROWS + i * 32 +
+					      lane] = kept[i];
+	}
+	dev_warp_sync();
+	DEV_UNROLL
+	for (u32 i = 0; i < EACH; i++) {
+		u32 at = i * 32 + lane;
+
+		counts[at % TBE_SMALL_ROWS * TBE_SMALL_BAGS + at / TBE_SMALL_ROWS] =
+			dev_bits((float)kept[i]);
+	}
+	dev_warp_sync();
+}
+
+DEV_FN void small_multiply(const struct tbe_args *a, const struct tbe_feature *f,
+			   const struct tbe_small_shared *sh, const u32 *counts, u32 bag, u32 bags,
+			   u32 offset)
+{
+	u32 column = DEV_LANE * 4;
+	float sum[TBE_SMALL_BAGS][4];
+
+	DEV_UNROLL
+	for (u32 b = 0; b < TBE_SMALL_BAGS; b++)
+		sum[b][0] = sum[b][1] = sum[b][2] = sum[b][3] = 0;
+	for (u32 row = 0; row < f->rows; row++) {
+		const float *w = &sh->table[row][column];
+		float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+		const struct dev_v4 *of = (const struct dev_v4 *)(counts + row * TBE_SMALL_BAGS);
+
+		DEV_UNROLL
+		for (u32 q = 0; q < TBE_SMALL_BAGS / 4; q++) {
+			struct dev_v4 four = of[q];
+			float c[4] = {dev_float(four.x), dev_float(four.y), dev_float(four.z),
+				      dev_float(four.w)};
+
+			DEV_UNROLL
+			for (u32 k = 0; k < 4; k++) {
+				float *s = sum[4 * q + k];
+
+				s[0] = dev_fma(c[k], w0, s[0]);
+				s[1] = dev_fma(c[k], w1, s[1]);
+				s[2] = dev_fma(c[k], w2, s[2]);
+				s[3] = dev_fma(c[k], w3, s[3]);
+			}
+		}
+	}
+	DEV_UNROLL
+	for (u32 b = 0; b < TBE_SMALL_BAGS; b++) {
+		u32 length = dev_shfl(offset, b + 1) - dev_shfl(offset, b);
+		float scale = a->pooling == TBE_MEAN && length ? tbe_mean_scale(length) : 1.0f;
+
+		for (u32 i = 0; i < 4; i++)
+			sum[b][i] *= scale;
+		if (b < bags && column < f->dim)
+			tbe_store_out(a, f->out + (u64)(bag + b) * f->out_stride + column, sum[b]);
+	}
+}
+
+/* Feature y, if it is small; its blocks share its bags. With save_histograms == 2 only the counts
+ * are made. */
+DEV_KERNEL(TBE_BLOCK, tbe_forward_small)(DEV_PARAM struct tbe_args a)
+{
+	struct tbe_small_shared *sh = (struct tbe_small_shared *)dev_shared();
+	const struct tbe_feature *f = a.features + a.small_features[DEV_BLOCK_Y];
+	u32 warp = DEV_TID / 32, lane = DEV_LANE,
+	    step = DEV_BLOCKS_X * SMALL_WARPS * TBE_SMALL_BAGS;
+	u32 *counts = sh->counts[warp];
+
+	if (a.save_histograms != 2)
+		small_load_table(&a, f, sh);
+	DEV_SYNC();
+	for (u32 bag = (DEV_BLOCK_X * SMALL_WARPS + warp) * TBE_SMALL_BAGS; bag < f->bags;
+	     bag += step) {
+		u32 bags = f->bags - bag < TBE_SMALL_BAGS ? f->bags - bag : TBE_SMALL_BAGS;
+		u32 at = lane < bags ? lane : bags,
+		    offset = tbe_offset(&a, (u64)f->bag0 + bag + at);
+
+		small_count(&a, f, counts, offset, bags);
+		small_turn(&a, f, counts, bag, bags);
+		if (a.save_histograms != 2)
+			small_multiply(&a, f, sh, counts, bag, bags, offset);
+		dev_warp_sync();
+	}
+}
+
+#define SMALL_TILE 16 /* bags in shared memory at a time */
+
+struct tbe_small_grad_shared {
+	float grad[SMALL_TILE][TBE_SMALL_DIM];
+	float counts[SMALL_TILE][TBE_SMALL_ROWS];
+};
+
+/* Adds up the gradient of each row over a chunk of the bags of feature y: a warp has 8 rows, a lane 4
+ * columns. */
+DEV_KERNEL(TBE_BLOCK, tbe_small_grad)(DEV_PARAM struct tbe_args a)
+{
+	struct tbe_small_grad_shared *sh = (struct tbe_small_grad_shared *)dev_shared();
+	const struct tbe_feature *f = a.features + a.small_features[DEV_BLOCK_Y];
+	u32 bag0 = DEV_BLOCK_X * TBE_SMALL_CHUNK, row0 = DEV_TID / 32 * 8, column = DEV_LANE * 4;
+	u32 last = f->bags < bag0 + TBE_SMALL_CHUNK ? f->bags : bag0 + TBE_SMALL_CHUNK;
+	float sum[8][4], *to;
+
+	if (bag0 >= f->bags)
+		return;
+	for (u32 r = 0; r < 8; r++)
+		sum[r][0] = sum[r][1] = sum[r][2] = sum[r][3] = 0;
+	for (u32 bag = bag0; bag < last; bag += SMALL_TILE) {
+		DEV_SYNC();
+		for (u32 i = DEV_TID; i < SMALL_TILE * TBE_SMALL_DIM / 4; i += DEV_NTID) {
+			u32 b = bag + i / (TBE_SMALL_DIM / 4), c = i % (TBE_SMALL_DIM / 4) * 4;
+
+			*(struct dev_v4 *)&sh->grad[i / (TBE_SMALL_DIM / 4)][c] =
+				dev_fetch_v4(a.grad + f->out + (u64)b * f->out_stride + c,
+					     b < last && c < f->dim);
+		}
+		for (u32 i = DEV_TID; i < SMALL_TILE * TBE_SMALL_ROWS; i += DEV_NTID) {
+			u32 b = bag + i / TBE_SMALL_ROWS, count = 0;
+			float scale = 1.0f;
+
+			if (b < last)
+				count = a.histograms[f->counts + (u64)b * TBE_SMALL_ROWS +
+						     i % TBE_SMALL_ROWS];
+			if (a.pooling == TBE_MEAN && count)
+				scale = tbe_mean_scale(tbe_offset(&a, (u64)f->bag0 + b + 1) -
+						       tbe_offset(&a, (u64)f->bag0 + b));
+			sh->counts[i / TBE_SMALL_ROWS][i % TBE_SMALL_ROWS] = (float)count * scale;
+		}
+		DEV_SYNC();
+		for (u32 b = 0; b < SMALL_TILE; b++) {
+			struct dev_v4 g = *(const struct dev_v4 *)&sh->grad[b][column];
+			const struct dev_v4 *of = (const struct dev_v4 *)&sh->counts[b][row0];
+			struct dev_v4 low = of[0], high = of[1];
+			u32 c[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+
+			DEV_UNROLL
+			for (u32 r = 0; r < 8; r++) {
+				sum[r][0] = dev_fma(dev_float(c[r]), dev_float(g.x), sum[r][0]);
+				sum[r][1] = dev_fma(dev_float(c[r]), dev_float(g.y), sum[r][1]);
+				sum[r][2] = dev_fma(dev_float(c[r]), dev_float(g.z), sum[r][2]);
+				sum[r][3] = dev_fma(dev_float(c[r]), dev_float(g.w), sum[r][3]);
+			}
+		}
+	}
+	to = a.chunk_grads +
+	     ((u64)(f->chunk0 + DEV_BLOCK_X) * TBE_SMALL_ROWS + row0) * TBE_SMALL_DIM + column;
+	for (u32 r = 0; r < 8; r++)
+		for (u32 i = 0; i < 4; i++)
+			to[r * TBE_SMALL_DIM + i] = sum[r][i];
+}
+
+/* The lookups of a row, up to the first chunk that has any: a row without is not updated. */
+DEV_FN int small_looked_up(const struct tbe_args *a, const struct tbe_table *table, u32 row)
+{
+	for (u32 i = 0; i < table->features; i++) {
+		const struct tbe_feature *f = a->features + a->order[table->feature0 + i];
+
+		for (u32 b = 0; b < f->bags; b += 32) {
+			u32 here =
+				b + DEV_LANE < f->bags
+					? a->histograms[f->counts +
+							(u64)(b + DEV_LANE) * TBE_SMALL_ROWS + row]
+					: 0;
+
+			if (dev_ballot(here != 0))
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Row x of small table y: adds up the chunks and updates the row. One warp. */
+DEV_KERNEL(32, tbe_small_apply)(DEV_PARAM struct tbe_args a)
+{
+	const struct tbe_table *table = a.tables + a.small_tables[DEV_BLOCK_Y];
+	const struct tbe_feature *f = a.features + a.order[table->feature0];
+	u32 row = DEV_BLOCK_X, column = DEV_LANE * 4;
+	float sum[4] = {0, 0, 0, 0};
+
+	if (row >= f->rows || !small_looked_up(&a, table, row))
+		return;
+	for (u32 i = 0; i < table->features; i++) {
+		const struct tbe_feature *of = a.features + a.order[table->feature0 + i];
+		u32 chunks = (of->bags + TBE_SMALL_CHUNK - 1) / TBE_SMALL_CHUNK;
+
+		for (u32 c = 0; c < chunks; c += 8) {
+			struct dev_v4 v[8];
+
+			DEV_UNROLL
+			for (u32 j = 0; j < 8; j++)
+				v[j] = dev_fetch_v4(
+					a.chunk_grads +
+						((u64)(of->chunk0 + c + j) * TBE_SMALL_ROWS + row) *
+							TBE_SMALL_DIM +
+						column,
+					c + j < chunks);
+			DEV_UNROLL
+			for (u32 j = 0; j < 8; j++) {
+				sum[0] += dev_float(v[j].x);
+				sum[1] += dev_float(v[j].y);
+				sum[2] += dev_float(v[j].z);
+				sum[3] += dev_float(v[j].w);
+			}
+		}
+	}
+	if (column >= f->dim)
+		sum[0] = sum[1] = sum[2] = sum[3] = 0;
+	backward_update(&a, f, row, column, sum, backward_rate(&a, f, row, backward_squares(sum)),
+			backward_take(&a, f, row, column, 1));
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared memory of the embedding's kernels, for the host that launches them. The device code asserts
+ * that these are what its structures need.
+ */
+#ifndef WAYLAY_KERNELS_TBE_SHARED_H
+#define WAYLAY_KERNELS_TBE_SHARED_H
+
+#include "kernels/device/tbe_args.h"
+
+#define TBE_SMALL_SHARED_BYTES                                                                     \
+	((TBE_SMALL_ROWS * TBE_SMALL_DIM + TBE_BLOCK / 32 * TBE_SMALL_BAGS * TBE_SMALL_ROWS) * 4)
+#define TBE_SMALL_GRAD_SHARED_BYTES (16 * (TBE_SMALL_DIM + TBE_SMALL_ROWS) * 4)
+#define TBE_SORT_SHARED_BYTES                                                                      \
+	((33 + (TBE_BLOCK / 32 + 1) * (1 << TBE_SORT_BITS) + 2 + 1025 + 2 * TBE_SORT_TILE) * 4)
+#define TBE_LONG_SHARED_BYTES ((2 + TBE_BLOCK / 32 * 128) * 4)
+#define TBE_SHORT_BLOCKS      3 /* a multiprocessor: what the registers allow */
+
+#endif
