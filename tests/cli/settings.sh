@@ -24,6 +24,8 @@ bad_values() { # TYPE: one a line
 	SIZE) printf '%s\n' '' 0 1023 12Q -1 1.5G 99999999999999999999 17T ;;
 	COUNT) printf '%s\n' '' 0 129 -1 3x ;;
 	CLOCK) printf '%s\n' '' sundial ;;
+	GPU) printf '%s\n' '' both ;;
+	KINDS) printf '%s\n' '' kernel, ,copy kernels 'kernel copy' "$long" ;;
 	STACKS) printf '%s\n' '' some ;;
 	TIME) printf '%s\n' '' 5 -1s 1.5s 3days 99999999999h ;;
 	STEPS) printf '%s\n' 3 3:3 4:3 : a:b 1:2:3 -1:4 ;;

@@ -442,7 +442,10 @@ CUresult do_cuCtxSynchronize_v2(CUcontext handle)
 		if (rc)
 			return rc;
 	}
-	return fc_ctx_drain(ctx);
+	uint64_t begin = fc_activity_begin();
+	rc = fc_ctx_drain(ctx);
+	fc_activity_wait(ctx, NULL, FC_WAIT_CONTEXT, begin);
+	return rc;
 }
 
 CUresult do_cuCtxSynchronize(void)

@@ -121,6 +121,16 @@ static enum way choose(const struct fc_copy *c, const struct side *dst, const st
 	return c->stage_always && !src_dev ? WAY_STAGE : WAY_QUEUE;
 }
 
+/* As CUPTI numbers kinds of memory. */
+static unsigned char shown_kind(enum fc_kind kind)
+{
+	enum { PAGEABLE = 1, PINNED, DEVICE, MANAGED = 5 };
+	return kind == FC_PAGEABLE                        ? PAGEABLE
+	       : kind == FC_HOST || kind == FC_REGISTERED ? PINNED
+	       : kind == FC_MANAGED                       ? MANAGED
+							  : DEVICE;
+}
+
 CUresult fc_copy(struct fc_stream *s, const struct fc_copy *c)
 {
 	const struct fc_box *b = &c->box;
@@ -139,7 +149,8 @@ CUresult fc_copy(struct fc_stream *s, const struct fc_copy *c)
 		if (rc)
 			return rc;
 		/* Nothing to come after: the host may as well do it itself. */
-		if (!capture && fc_stream_ready(s)) {
+		if (!capture && !atomic_load_explicit(&fc_observer, memory_order_relaxed) &&
+		    fc_stream_ready(s)) {
 			fc_box_move(b);
 			return CUDA_SUCCESS;
 		}
@@ -149,6 +160,9 @@ CUresult fc_copy(struct fc_stream *s, const struct fc_copy *c)
 	uint64_t seq = 0;
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	op->tells.bytes = b->width * b->height * b->depth;
+	op->tells.dst_kind = shown_kind(dst.kind);
+	op->tells.src_kind = shown_kind(src.kind);
 	op->holds_launch = fc_kind_on_device(src.kind) && dst.kind == FC_PAGEABLE;
 	rc = fc_submit(s, op, &seq);
 	if (!rc && way == WAY_HOLD && !capture)

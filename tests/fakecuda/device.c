@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -78,6 +79,16 @@ static CUresult start(void)
 	return CUDA_SUCCESS;
 }
 
+/* As the real driver: a tool that the environment names is loaded and told, inside the first cuInit. */
+static void inject(void)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *tool = path && *path ? dlopen(path, RTLD_NOW) : NULL;
+	int (*initialize)(void) = tool ? (int (*)(void))dlsym(tool, "InitializeInjection") : NULL;
+	if (initialize)
+		initialize();
+}
+
 CUresult do_cuInit(unsigned int flags)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -92,9 +103,12 @@ CUresult do_cuInit(unsigned int flags)
 	if (!fc_settings.devices)
 		return CUDA_ERROR_NO_DEVICE;
 	pthread_mutex_lock(&lock);
-	if (atomic_load(&fc_state) == FC_COLD)
+	bool first = atomic_load(&fc_state) == FC_COLD;
+	if (first)
 		rc = start();
 	pthread_mutex_unlock(&lock);
+	if (first && !rc)
+		inject();
 	return rc;
 }
 

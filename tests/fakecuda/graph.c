@@ -270,7 +270,7 @@ static void run_graph(const struct fc_op *op)
 {
 	struct fc_exec *x = launch_exec(op);
 	for (size_t i = 0; i < x->count; i++)
-		x->ops[i]->run(x->ops[i]);
+		fc_activity_node(op, x->ops[i], i + 1);
 }
 
 static void drop_graph(struct fc_op *op)
@@ -297,6 +297,7 @@ CUresult do_cuGraphLaunch(bool ptds, CUgraphExec exec, CUstream stream)
 	memcpy(op->data, &x, sizeof(struct fc_exec *));
 	atomic_fetch_add(&x->refs, 1);
 	op->drop = drop_graph;
+	op->tells.graph = (uint32_t)x->handle;
 	op->holds_launch = x->holds;
 	bool capture = fc_capturing() && atomic_load(&s->capture);
 	pthread_mutex_lock(&x->lock);

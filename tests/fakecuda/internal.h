@@ -10,6 +10,7 @@
 #ifndef TESTS_FAKECUDA_INTERNAL_H
 #define TESTS_FAKECUDA_INTERNAL_H
 
+#include "tests/fakecuda/activity.h"
 #include "tests/fakecuda/fake_cuda.h"
 
 #include <pthread.h>
@@ -138,6 +139,10 @@ struct fc_op {
 	void (*run)(const struct fc_op *op);
 	void (*drop)(struct fc_op *op);
 	struct fc_deps deps;
+	struct fakecuda_work tells;               /* what an observer is told of it */
+	const struct fakecuda_observer *observer; /* who was told that it was given; NULL nobody */
+	const struct fc_stream *on;               /* with an observer */
+	void *given;
 	_Alignas(16) unsigned char data[];
 };
 struct fc_op *fc_op_new(CUgraphNodeType type, size_t data_bytes, void (*run)(const struct fc_op *));
@@ -174,6 +179,9 @@ struct fc_ctx {
 	struct fc_ctx *next_free;
 };
 
+struct fc_stream;
+struct fc_op;
+
 struct fc_thread {
 	uint64_t id;
 	unsigned depth;
@@ -198,6 +206,22 @@ CUresult fc_current(struct fc_ctx **ctx);
 struct fc_ctx *fc_ctx_get(CUcontext handle);
 /* NOT_PERMITTED inside a host function. */
 CUresult fc_may_wait(void);
+
+/* --- activity (activity.c) ---------------------------------------------------------------------- */
+
+extern _Atomic(const struct fakecuda_observer *) fc_observer;
+/* The time at which a call begins; 0 if nobody observes. */
+uint64_t fc_activity_begin(void);
+void fc_activity_given(struct fc_stream *s, struct fc_op *op);
+void fc_activity_call(const struct fc_stream *s, const struct fc_op *op, uint64_t begin);
+/* Runs it. */
+void fc_activity_run(const struct fc_stream *s, struct fc_op *op);
+/* Runs a node of a graph that is being run. */
+void fc_activity_node(const struct fc_op *graph, const struct fc_op *node, uint64_t number);
+enum { FC_WAIT_EVENT = 1, FC_WAIT_STREAM = 3, FC_WAIT_CONTEXT = 4 };
+/* s: NULL if not a stream's. */
+void fc_activity_wait(const struct fc_ctx *ctx, const struct fc_stream *s, unsigned wait,
+		      uint64_t begin);
 
 /* --- streams (stream.c) ------------------------------------------------------------------------- */
 

@@ -298,6 +298,9 @@ static CUresult launch(struct fc_stream *s, CUfunction fn, const struct launch *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(op->data, want, sizeof(*want));
 	((struct launch *)op->data)->kernel = k;
+	op->tells.name = k->name;
+	memcpy(op->tells.grid, want->grid, sizeof(want->grid));
+	memcpy(op->tells.block, want->block, sizeof(want->block));
 	uint64_t seq = 0;
 	CUresult rc = params_copy(k, op, params, extra);
 	if (rc) {

@@ -68,6 +68,7 @@ static CUresult fill(bool ptds, CUstream stream, bool async, struct fill f)
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(op->data, &f, sizeof(f));
+	op->tells.bytes = f.width * f.height * f.elem;
 	bool capture = fc_capturing() && atomic_load(&s->capture);
 	rc = fc_submit(s, op, &seq);
 	if (!rc && !async && !capture &&

@@ -3,16 +3,17 @@
 # that library is built; without it the driver has its own test kernels only.
 FC := fakecuda/libcuda.so.1
 TEST_SHARED += $(FC)
-$(FC)_SRCS := $(patsubst %,tests/fakecuda/%.c,capture context copy device errors event graph handle \
+$(FC)_SRCS := $(patsubst %,tests/fakecuda/%.c,activity capture context copy device errors event graph handle \
 	kernels launch memcpy memory memset module op pointer pool procaddr settings share stream \
 	stream_ops vmm)
 # nodelete: worker threads run its code until the process ends. symbolic: its own entries are meant
 # when cuGetProcAddress answers, also when a preloaded library has the same names.
+$(FC)_LDLIBS := -ldl
 $(FC)_LDFLAGS := -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,-Bsymbolic
 ifneq ($(filter libcpukernels,$(LIBS)),)
 $(FC)_CFLAGS := -DFC_HAVE_CPU_KERNELS=1
 $(FC)_LIBS := libcpukernels
-$(FC)_LDLIBS := $(libcpukernels_LDLIBS) -lm
+$(FC)_LDLIBS += $(libcpukernels_LDLIBS) -lm
 else
 $(FC)_CFLAGS := -DFC_HAVE_CPU_KERNELS=0
 endif

@@ -270,7 +270,7 @@ static void *stream_work(void *arg)
 		pthread_mutex_unlock(&s->lock);
 		for (unsigned i = 0; i < op->deps.count; i++)
 			fc_wait(fc_deps_at(&op->deps, i)->stream, fc_deps_at(&op->deps, i)->seq);
-		op->run(op);
+		fc_activity_run(s, op);
 		op_done(s, op);
 	}
 	return NULL;
@@ -330,6 +330,22 @@ static CUresult push(struct fc_stream *s, struct fc_op *op, uint64_t *seq)
 	return rc;
 }
 
+static CUresult submit_observed(struct fc_stream *s, struct fc_op *op, uint64_t *seq)
+{
+	uint64_t begin = fc_activity_begin();
+	CUresult rc;
+
+	fc_activity_given(s, op);
+	atomic_fetch_add(&op->refs, 1); /* it may be done and gone before the call is told */
+	rc = push(s, op, seq);
+	if (!rc)
+		fc_activity_call(s, op, begin);
+	else
+		fc_op_unref(op);
+	fc_op_unref(op);
+	return rc;
+}
+
 CUresult fc_submit(struct fc_stream *s, struct fc_op *op, uint64_t *seq)
 {
 	struct fc_ctx *ctx = s->ctx;
@@ -349,11 +365,14 @@ CUresult fc_submit(struct fc_stream *s, struct fc_op *op, uint64_t *seq)
 		if (completed(ctx->legacy) < want)
 			rc = fc_deps_add(&op->deps, ctx->legacy, want);
 	}
-	if (!rc)
-		rc = push(s, op, seq);
-	if (rc)
-		fc_op_unref(op);
-	return rc;
+	if (rc || FC_LIKELY(!atomic_load_explicit(&fc_observer, memory_order_relaxed))) {
+		if (!rc)
+			rc = push(s, op, seq);
+		if (rc)
+			fc_op_unref(op);
+		return rc;
+	}
+	return submit_observed(s, op, seq);
 }
 
 /* --- entries ---------------------------------------------------------------------------------------- */
@@ -387,10 +406,14 @@ CUresult do_cuStreamSynchronize(bool ptds, CUstream stream)
 		if (rc)
 			return rc;
 	}
-	if (FC_LIKELY(fc_stream_idle(s)))
-		return CUDA_SUCCESS;
-	rc = fc_may_wait();
-	return rc ? rc : fc_stream_wait(s);
+	uint64_t begin = fc_activity_begin();
+	if (!fc_stream_idle(s)) {
+		rc = fc_may_wait();
+		if (!rc)
+			rc = fc_stream_wait(s);
+	}
+	fc_activity_wait(s->ctx, s, FC_WAIT_STREAM, begin);
+	return rc;
 }
 
 CUresult do_cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)

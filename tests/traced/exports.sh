@@ -23,7 +23,7 @@ if grep -q '^fi_' all; then # built with libfabric
 fi
 # Doors: NVTX, CUDA injection, libfabric's hook providers, CUPTI's activity calls; the job's own switch.
 grep -v -e '^dlv\{0,1\}sym$' -e '^cu[A-Z]' -e '^fi_[a-z0-9_]*@@*FABRIC_1\.[0-9]*$' -e '^FABRIC_1\.[0-9]*$' \
-	-e '^InitializeInjection[A-Za-z0-9]*$' -e '^cuptiActivity[A-Za-z0-9_]*$' -e '^fi_prov_ini@*' -e '^waylay_record$' all &&
+	-e '^InitializeInjection[A-Za-z0-9]*$' -e '^cuptiActivity[A-Za-z0-9_]*$' -e '^cuptiFinalize$' -e '^fi_prov_ini@*' -e '^waylay_record$' all &&
 	fail "exported, but by no plan"
 # A wrapper of a driver entry must be one that this build knows the signature of.
 [ "$(grep -c '^cu[A-Z]' all)" -gt 100 ] || fail "only $(grep -c '^cu[A-Z]' all) driver entries"

@@ -104,3 +104,9 @@ ground_truth_LIBS := libnvtxclient
 ground_truth_DEPS := $(O)/tests/fakecuda/libcuda.so.1
 ground_truth_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1 $(call pkg_libs,libfabric) -ldl
 endif
+
+# cupti.sh
+TEST_PROGRAMS += cupti_client
+cupti_client_SRCS := tests/traced/cupti/client.c
+cupti_client_DEPS := $(O)/tests/fakecuda/libcuda.so.1 $(O)/tests/fakecupti/libcupti.so.13
+cupti_client_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1 $(O)/tests/fakecupti/libcupti.so.13 -ldl

@@ -190,3 +190,22 @@ void fresh(void)
 	captured_stream = 0;
 	errno = EDOM;
 }
+
+bool wl_cupti_on;
+
+void wl_cupti_start(int driver_version, bool simulated)
+{
+	(void)driver_version;
+	(void)simulated;
+}
+
+void wl_cupti_stream(uint64_t stream, bool captured)
+{
+	(void)stream;
+	(void)captured;
+}
+
+void wl_cupti_stream_gone(uint64_t stream)
+{
+	(void)stream;
+}

@@ -225,6 +225,7 @@ static void *housekeeping(void *unused)
 	prctl(PR_SET_NAME, "waylay");
 	for (;;) {
 		spool_housekeep();
+		wl_cupti_housekeep();
 		wl_window_tick();
 		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
 	}
@@ -264,7 +265,8 @@ static void housekeeping_start(void)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 128 * 1024);
+	/* CUPTI's flush, which runs on it, says nowhere how much it needs. */
+	pthread_attr_setstacksize(&attr, wl_settings.gpu ? 2 * 1024 * 1024 : 128 * 1024);
 	error = create(&thread, &attr, housekeeping, NULL);
 	if (error == EINVAL) { /* the job's thread-local data leaves no room in a small stack */
 		pthread_attr_setstacksize(&attr, 8 * 1024 * 1024);

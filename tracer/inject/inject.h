@@ -170,10 +170,10 @@ static inline uint32_t wl_name_id(struct wl_name *name)
  * to pass it through; it is called only with real != NULL, or with real == NULL never.
  */
 struct wl_domain {
-	const char *prefix; /* names that start so are asked about ("cu", "fi_") */
+	const char *prefix; /* names that start so are asked about ("cu", "cupti", "fi_") */
 	void *(*replace)(const char *name, const char *version, void *real, void *caller);
 };
-extern const struct wl_domain wl_domain_cuda, wl_domain_ofi;
+extern const struct wl_domain wl_domain_cuda, wl_domain_ofi, wl_domain_cupti;
 
 /*
  * A symbol's real address in a loaded object, by walking the link map and ELF hash tables with own
@@ -187,6 +187,18 @@ bool wl_address_in(const void *address, const char *soname_prefix);
 /* glibc's own dlsym and dlvsym. */
 void *wl_real_dlsym(void *handle, const char *name);
 void *wl_real_dlvsym(void *handle, const char *name, const char *version);
+
+/* --- device activity (cupti/) ------------------------------------------------------------------ */
+
+/* True while CUPTI's activity is recorded. */
+extern bool wl_cupti_on;
+/* Once the driver is there, if the settings ask for it. version as cuDriverGetVersion gives it. */
+void wl_cupti_start(int driver_version, bool simulated);
+/* About every 100 ms, by the housekeeping thread. */
+void wl_cupti_housekeep(void);
+/* After work was given to a stream (as recorded; its thread's context is current). */
+void wl_cupti_stream(uint64_t stream, bool captured);
+void wl_cupti_stream_gone(uint64_t stream);
 
 /* --- NVTX (nvtx.c) ---------------------------------------------------------------------------- */
 

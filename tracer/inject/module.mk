@@ -1,6 +1,6 @@
 SHARED += libwaylay.so
 # Wrappers in subfolders: each adds its own sources, so that areas stay apart.
-libwaylay.so_SRCS := $(wildcard tracer/inject/*.c tracer/inject/*.S tracer/inject/cuda/*.c tracer/inject/nvtx/*.c) \
+libwaylay.so_SRCS := $(wildcard tracer/inject/*.c tracer/inject/*.S tracer/inject/cuda/*.c tracer/inject/nvtx/*.c tracer/inject/cupti/*.c) \
 	$(if $(HAVE_LIBFABRIC),$(wildcard tracer/inject/ofi/*.c)) \
 	tracer/events/events.c $(wildcard tracer/spool/writer*.c) tracer/spool/copy.c
 libwaylay.so_CFLAGS := $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1 $(call pkg_cflags,libfabric)) -ftls-model=initial-exec

@@ -61,6 +61,10 @@ const char *wl_setting_accepts(const struct wl_setting *row)
 		return "auto, tsc or monotonic";
 	case WL_SETTING_STACKS:
 		return "none, sync or all";
+	case WL_SETTING_GPU:
+		return "none or cupti";
+	case WL_SETTING_KINDS:
+		return "some of kernel, copy, memset, sync and graph, with commas between";
 	case WL_SETTING_TIME:
 		return "a whole number of ns, us, ms, s, m or h (200ms, 5s), or 0";
 	case WL_SETTING_STEPS:
@@ -169,11 +173,38 @@ static bool parse_steps(const char *value, struct wl_steps *steps)
 	       parse_number(rest + 1, &steps->end, &rest) && !*rest && steps->first < steps->end;
 }
 
+/* A list of words with commas between, as a bit each. */
+static bool parse_kinds(const char *value, unsigned *result)
+{
+	static const char *const words[] = {"kernel", "copy", "memset", "sync", "graph", NULL};
+	unsigned kinds = 0;
+
+	for (;;) {
+		size_t length = strcspn(value, ",");
+		char word[16];
+		int which;
+
+		if (length >= sizeof(word))
+			return false;
+		memcpy(word, value, length);
+		word[length] = '\0';
+		if (!one_of(word, words, &which))
+			return false;
+		kinds |= 1u << which;
+		if (!value[length])
+			break;
+		value += length + 1;
+	}
+	*result = kinds;
+	return true;
+}
+
 /* Checks and stores; false if the value is not one of the type's. */
 static bool store(void *where, enum wl_setting_type type, const char *value)
 {
 	static const char *const clocks[] = {"auto", "tsc", "monotonic", NULL};
 	static const char *const stacks[] = {"none", "sync", "all", NULL};
+	static const char *const gpus[] = {"none", "cupti", NULL};
 	int which;
 
 	switch (type) {
@@ -197,6 +228,13 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 		return wl_time_parse(value, where);
 	case WL_SETTING_STEPS:
 		return parse_steps(value, where);
+	case WL_SETTING_GPU:
+		if (!one_of(value, gpus, &which))
+			return false;
+		*(enum wl_gpu *)where = (enum wl_gpu)which;
+		return true;
+	case WL_SETTING_KINDS:
+		return parse_kinds(value, where);
 	case WL_SETTING_DIR:
 		if (!*value)
 			return false;

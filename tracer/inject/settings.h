@@ -17,6 +17,16 @@ struct wl_steps {
 	uint64_t first, end;
 };
 
+enum wl_gpu { WL_GPU_NONE, WL_GPU_CUPTI };
+/* Kinds of device activity; WL_GPU_GRAPH: whole graphs in place of their nodes. */
+enum wl_gpu_kind {
+	WL_GPU_KERNEL = 1,
+	WL_GPU_COPY = 2,
+	WL_GPU_MEMSET = 4,
+	WL_GPU_SYNC = 8,
+	WL_GPU_GRAPH = 16
+};
+
 /* Read once in the constructor from WAYLAY_* variables. One row of settings.def is one variable,
  * one option of `waylay run`, one line of --help and of the man page. */
 struct wl_settings {
@@ -31,6 +41,9 @@ struct wl_settings {
 	bool ofi_layers;           /* WAYLAY_OFI_LAYERS */
 	bool ofi_door;             /* WAYLAY_OFI_DOOR: for `waylay run` alone */
 	const char *nvtx_chain;    /* WAYLAY_NVTX_CHAIN */
+	enum wl_gpu gpu;           /* WAYLAY_GPU */
+	unsigned gpu_kinds;        /* WAYLAY_GPU_KINDS, bits of enum wl_gpu_kind */
+	const char *cupti;         /* WAYLAY_CUPTI */
 	bool flight_recorder;      /* WAYLAY_FLIGHT_RECORDER */
 	bool thread;               /* WAYLAY_THREAD */
 	uint64_t delay_ns;         /* WAYLAY_DELAY */
@@ -50,6 +63,8 @@ enum wl_setting_type {
 	WL_SETTING_DIR,
 	WL_SETTING_CLOCK,
 	WL_SETTING_STACKS,
+	WL_SETTING_GPU,
+	WL_SETTING_KINDS,
 	WL_SETTING_TIME,
 	WL_SETTING_STEPS,
 };

@@ -17,11 +17,14 @@ typedef void *(*dlvsym_fn)(void *handle, const char *name, const char *version);
 /* A domain that is not built in is absent here. */
 extern const struct wl_domain wl_domain_cuda __attribute__((weak));
 extern const struct wl_domain wl_domain_ofi __attribute__((weak));
+extern const struct wl_domain wl_domain_cupti __attribute__((weak));
 
 static const struct {
 	const struct wl_domain *domain;
 	const char *library; /* what the file that defines the domain's names is called */
-} domains[] = {{&wl_domain_cuda, "libcuda.so"}, {&wl_domain_ofi, "libfabric.so"}};
+} domains[] = {{&wl_domain_cuda, "libcuda.so"},
+	       {&wl_domain_ofi, "libfabric.so"},
+	       {&wl_domain_cupti, "libcupti.so"}};
 #define DOMAIN_COUNT (sizeof(domains) / sizeof(domains[0]))
 
 /* Where dlsym.S jumps to: the next object's in the order of symbol search, which is glibc's unless
@@ -106,7 +109,7 @@ WL_BARE void wl_symbols_start(void)
 	wl_next_dlsym = next_symbol("dlsym", glibc_dlsym);
 }
 
-/* "cu" stands for names whose next letter is a capital (cuInit, not cublasCreate or
+/* "cu" (or "cupti") stands for names whose next letter is a capital (cuInit, not cublasCreate or
  * curl_easy_init); a prefix that ends in '_' stands for all that follows. */
 WL_BARE static bool domain_wants(const struct wl_domain *domain, const char *name)
 {

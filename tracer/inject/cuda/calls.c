@@ -77,6 +77,7 @@ void cu_launch_end(struct cu_launch *call, CUresult status)
 	CU_REFUSED(call, status);
 	SPOOL_RECORD(cuda_launch, call->f.begin, end, call->f.flags, call->ev,
 		     (it->status = status, it->kernel = kernel));
+	cu_device_work(&call->f, call->ev.stream, status);
 	cu_frame_leave(&call->f);
 }
 
@@ -137,6 +138,8 @@ void cu_graph_end(struct cu_graph *call, CUresult status)
 		spool_leave();
 		SPOOL_RECORD(cuda_graph, call->f.begin, end, call->f.flags, call->ev,
 			     it->status = status);
+		if (call->ev.exec && call->sized)
+			cu_device_work(&call->f, call->ev.stream, status);
 	}
 	cu_frame_leave(&call->f);
 }

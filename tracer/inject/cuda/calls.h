@@ -382,6 +382,13 @@ static inline __attribute__((always_inline)) void cu_wait_end(struct cu_wait *ca
 	wl_leave(&wl_depth.cuda);
 }
 
+/* Work was given to the stream: what CUPTI calls it is recorded where that is not known. */
+static inline void cu_device_work(const struct cu_frame *f, uint64_t stream, CUresult status)
+{
+	if (__builtin_expect(wl_cupti_on, 0) && status == CUDA_SUCCESS)
+		wl_cupti_stream(stream, f->flags & WL_FLAG_CAPTURED);
+}
+
 #pragma GCC visibility pop
 
 #endif

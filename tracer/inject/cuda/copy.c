@@ -78,6 +78,7 @@ void cu_copy_end(struct cu_copy *call, CUresult status)
 	}
 	CU_REFUSED(call, status);
 	SPOOL_RECORD(cuda_copy, call->f.begin, end, call->f.flags, call->ev, it->status = status);
+	cu_device_work(&call->f, call->ev.stream, status);
 	cu_frame_leave(&call->f);
 }
 
@@ -231,5 +232,6 @@ void cu_memset_end(struct cu_memset *call, CUresult status)
 	spool_leave();
 	CU_REFUSED(call, status);
 	SPOOL_RECORD(cuda_memset, call->f.begin, end, call->f.flags, call->ev, it->status = status);
+	cu_device_work(&call->f, call->ev.stream, status);
 	cu_frame_leave(&call->f);
 }

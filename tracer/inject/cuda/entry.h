@@ -48,6 +48,7 @@ enum cu_helper {
 	CU_HELPER_cuDeviceGetCount,
 	CU_HELPER_cuDeviceGetName,
 	CU_HELPER_cuModuleGetLoadingMode,
+	CU_HELPER_cuCtxGetCurrent,
 	CU_HELPER_MAX,
 };
 /* NULL where the driver has none. */

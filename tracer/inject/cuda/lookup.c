@@ -23,6 +23,7 @@ static const char *const helper_names[CU_HELPER_MAX] = {
 	[CU_HELPER_cuDeviceGetCount] = "cuDeviceGetCount",
 	[CU_HELPER_cuDeviceGetName] = "cuDeviceGetName",
 	[CU_HELPER_cuModuleGetLoadingMode] = "cuModuleGetLoadingMode",
+	[CU_HELPER_cuCtxGetCurrent] = "cuCtxGetCurrent",
 };
 static _Atomic(void *) helpers[CU_HELPER_MAX];
 static const char absent_mark;
@@ -245,7 +246,8 @@ void cu_export_table_given(const unsigned char *id)
 	errno = saved;
 }
 
-static void say_device(void)
+/* Says what the devices are; how many there are, and whether they are simulated. */
+static int say_device(bool *simulated)
 {
 	CUresult (*count_of)(int *) = (CUresult(*)(int *))cu_helper(CU_HELPER_cuDeviceGetCount);
 	CUresult (*name_of)(char *, int, CUdevice) =
@@ -253,16 +255,19 @@ static void say_device(void)
 	char text[128];
 	int count = 0;
 
+	*simulated = false;
 	if (!count_of || count_of(&count) != CUDA_SUCCESS)
-		return;
+		return 0;
 	snprintf(text, sizeof(text), "%d", count);
 	spool_attribute("cuda.devices", text);
 	if (!count || !name_of || name_of(text, sizeof(text), 0) != CUDA_SUCCESS)
-		return;
+		return count;
 	text[sizeof(text) - 1] = '\0';
 	spool_attribute("cuda.device", text);
-	if (!strncmp(text, "Waylay simulated", strlen("Waylay simulated")))
+	*simulated = !strncmp(text, "Waylay simulated", strlen("Waylay simulated"));
+	if (*simulated)
 		spool_attribute("cuda.simulated", "1");
+	return count;
 }
 
 void cu_report_driver(void)
@@ -272,6 +277,7 @@ void cu_report_driver(void)
 	uint32_t generation = spool_generation();
 	unsigned found = 0;
 	char text[64];
+	bool simulated;
 	int version = 0;
 
 	if (!generation || atomic_load_explicit(&reported, memory_order_relaxed) == generation ||
@@ -287,7 +293,8 @@ void cu_report_driver(void)
 		found += atomic_load_explicit(&cu_reals[id], memory_order_relaxed) != NULL;
 	snprintf(text, sizeof(text), "%u of %u", found, (unsigned)CU_ID_MAX);
 	spool_attribute("cuda.entries", text);
-	say_device();
+	if (say_device(&simulated))
+		wl_cupti_start(version, simulated);
 	for (unsigned i = 0; i < UNKNOWN_MAX; i++)
 		if (atomic_load_explicit(&unknown[i].state, memory_order_acquire))
 			say(&unknown[i]);

@@ -28,6 +28,7 @@ void cu_stream_gone(CUstream stream)
 {
 	uint64_t kind = WL_stream_kind_unknown;
 
+	wl_cupti_stream_gone((uintptr_t)stream);
 	if (cu_map_get(&stream_kinds, (uintptr_t)stream, &kind))
 		cu_map_put(&stream_kinds, (uintptr_t)stream, WL_stream_kind_unknown);
 }
