@@ -31,11 +31,16 @@ libkernels_CFLAGS := -DKERNELS_SAMPLER_IMAGE='"$(call kernels_image,sampler)"' \
 	-DKERNELS_TBE_IMAGE='"$(call kernels_image,tbe)"' -DKERNELS_IMAGE_MAKER='"$(KERNELS_IMAGE_MAKER)"'
 $(O)/obj/libkernels/kernels/image.S.o: $(call kernels_image,sampler) $(call kernels_image,tbe)
 
-libkernels_SRCS += kernels/perf_data.c kernels/sampler_stats.c
+libkernels_SRCS += kernels/perf_time.c kernels/perf_data.c kernels/sampler_stats.c
 PROGRAMS += waylay-sampler-perf
 waylay-sampler-perf_SRCS := kernels/sampler_perf.c
 waylay-sampler-perf_LIBS := libkernels libcpukernels libnvtxclient
 waylay-sampler-perf_LDLIBS := -lm -ldl
+
+PROGRAMS += waylay-tbe-perf
+waylay-tbe-perf_SRCS := kernels/tbe_perf.c kernels/tbe_data.c
+waylay-tbe-perf_LIBS := libkernels libcpukernels libnvtxclient
+waylay-tbe-perf_LDLIBS := -lm -ldl
 
 ifdef HAVE_CMOCKA
 UNIT_TESTS += test_tbe test_tbe_device

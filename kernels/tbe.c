@@ -617,6 +617,21 @@ int tbe_backward(struct tbe *t, const struct tbe_io *io)
 	return err;
 }
 
+int tbe_fill(struct tbe *t, uint64_t address, uint64_t elements, enum tbe_type type)
+{
+	struct cuda_grid grid = {0, 1, TBE_BLOCK, 0, 0};
+
+	t->args.fill = (void *)(uintptr_t)address;
+	t->args.fill_elements = elements;
+	t->args.fill_type = type;
+	if (!t->cuda) {
+		tbe_cpu_fill(&t->args, 0, elements);
+		return 0;
+	}
+	grid.x = persistent(t, 8);
+	return fail(t, launch(t, K_tbe_fill, grid), "making inputs");
+}
+
 /* --- bounds ----------------------------------------------------------------------------------- */
 
 /* The sentence about the first offender; needs offsets to find the bag of an index. */

@@ -108,6 +108,10 @@ int tbe_bounds(struct tbe *tbe, const struct tbe_io *io, enum tbe_bounds_mode mo
 /* What the oracle needs: everything of a call, with host addresses in *io. Valid until the next
  * call. */
 const struct tbe_args *tbe_oracle_args(struct tbe *tbe, const struct tbe_io *io);
+/* Makes up `elements` of a type (tbe_made_up, by the configuration's seed) at an address of the back
+ * end. */
+int tbe_fill(struct tbe *tbe, uint64_t address, uint64_t elements, enum tbe_type type);
+
 /* How many backwards there have been: the next one rounds by this number. */
 uint64_t tbe_steps(const struct tbe *tbe);
 

@@ -93,6 +93,12 @@ uint64_t tbe_cpu_offset(const struct tbe_args *a, uint64_t bag)
 	return offset < 0 ? 0 : (uint64_t)offset > a->n ? a->n : (uint64_t)offset;
 }
 
+void tbe_cpu_fill(const struct tbe_args *a, uint64_t first, uint64_t count)
+{
+	for (uint64_t i = first; i < first + count; i++)
+		tbe_cpu_store(a->fill_type, a->fill, i, tbe_made_up(a->seed, i, a->fill_type));
+}
+
 /* --- forward ---------------------------------------------------------------------------------- */
 
 /* 1 / length where the mean is asked for; a float, as on the device. */

@@ -26,6 +26,9 @@ void tbe_cpu_store(uint32_t type, void *elements, uint64_t at, float value);
 float tbe_cpu_from_f16(uint16_t bits);
 uint16_t tbe_cpu_to_f16(float value);
 
+/* Elements from `first` on of made-up data: those of a->fill. */
+void tbe_cpu_fill(const struct tbe_args *a, uint64_t first, uint64_t count);
+
 /*
  * Columns of one pooled bag: sums[dim] in double, before rounding, and in sizes[dim] (unless NULL)
  * the sums of the magnitudes, which error bounds go by.

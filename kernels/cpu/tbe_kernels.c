@@ -41,6 +41,11 @@ static void update_small(const struct tbe_args *a)
 	(void)tbe_cpu_update_tables(a, 1);
 }
 
+static void fill(const struct tbe_args *a)
+{
+	tbe_cpu_fill(a, 0, a->fill_elements);
+}
+
 static void nothing(const struct tbe_args *a)
 {
 	(void)a;
@@ -54,7 +59,7 @@ static const struct {
 	{"tbe_forward_bf16", forward},        {"tbe_forward_rows", forward},
 	{"tbe_forward_small", forward_small}, {"tbe_bounds_report", report},
 	{"tbe_backward_samples", samples},    {"tbe_backward_short", update_large},
-	{"tbe_small_apply", update_small},
+	{"tbe_small_apply", update_small},    {"tbe_fill", fill},
 };
 
 #define KERNEL(name)                                                                               \
@@ -67,7 +72,7 @@ static const struct {
 		(void)block;                                                                       \
 		(void)shared_bytes;                                                                \
 		for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)                        \
-			if (!strcmp(runs[i].kernel, #name))                                          \
+			if (!strcmp(runs[i].kernel, #name))                                        \
 				run = runs[i].run;                                                 \
 		run(params[0]);                                                                    \
 	}

@@ -114,10 +114,25 @@ struct tbe_args {
 	float *chunk_grads;   /* [chunks][TBE_SMALL_ROWS][TBE_SMALL_DIM] */
 	unsigned save_histograms;
 
+	/* for making inputs */
+	void *fill;
+	unsigned long long fill_elements;
+	unsigned fill_type;
+
 	struct tbe_bounds_report *report;
 	struct tbe_bounds_report *bounds; /* counts of the check that runs */
 	unsigned repair;
 };
+
+/* Element `at` of made-up data, from -1 to 1; short ones are exact in every type. */
+RULE_FN float tbe_made_up(unsigned long long seed, unsigned long long at, unsigned type)
+{
+	unsigned long long h = sampler_mix64(at + seed * 0x9e3779b97f4a7c15ull);
+
+	if (type == TBE_F32)
+		return (float)((int)(h >> 40) - (1 << 23)) * 0x1p-23f;
+	return (float)((int)(h >> 56) - 128) * 0x1p-7f;
+}
 
 /* Random bits for rounding element `column` of a row: one call gives the bits of four columns. */
 RULE_FN unsigned long long tbe_noise(unsigned long long seed, unsigned long long step, unsigned row,

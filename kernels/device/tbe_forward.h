@@ -233,4 +233,20 @@ DEV_KERNEL(TBE_BLOCK, tbe_forward_rows)(DEV_PARAM struct tbe_args a)
 	}
 }
 
+/* Makes inputs. */
+DEV_KERNEL(TBE_BLOCK, tbe_fill)(DEV_PARAM struct tbe_args a)
+{
+	u64 threads = (u64)DEV_BLOCKS_X * TBE_BLOCK;
+
+	for (u64 i = (u64)DEV_BLOCK_X * TBE_BLOCK + DEV_TID; i < a.fill_elements; i += threads) {
+		float v = tbe_made_up(a.seed, i, a.fill_type);
+
+		if (a.fill_type == TBE_F32)
+			((float *)a.fill)[i] = v;
+		else
+			((unsigned short *)a.fill)[i] =
+				(unsigned short)tbe_round_half(a.fill_type, v);
+	}
+}
+
 #endif
