@@ -70,7 +70,6 @@ uint32_t spool_generation_slow(void)
 
 uint32_t wl_stack(enum wl_stack_for use)
 {
-	errno = ENOMEM;
 	if (use == WL_STACK_FOR_OTHER)
 		return 0;
 	return ++stacks_taken;
@@ -100,6 +99,7 @@ static CUresult real_attributes(unsigned count, int *which, void **into, CUdevic
 	uint64_t base = ptr & 0xf000;
 
 	kinds_asked++;
+	errno = ENOMEM; /* what we ask the driver must not change what the job sees */
 	for (unsigned i = 0; i < count; i++) {
 		unsigned *value = into[i];
 
@@ -117,6 +117,7 @@ static CUresult real_attributes(unsigned count, int *which, void **into, CUdevic
 
 static CUresult real_stream_flags(CUstream stream, unsigned *flags)
 {
+	errno = ENOMEM;
 	*flags = stream == STREAM(BLOCKING_STREAM) ? 0 : CU_STREAM_NON_BLOCKING;
 	return CUDA_SUCCESS;
 }
@@ -124,12 +125,14 @@ static CUresult real_stream_flags(CUstream stream, unsigned *flags)
 static CUresult real_capturing(CUstream stream, int *status)
 {
 	capturing_asked++;
+	errno = ENOMEM;
 	*status = captured_stream && stream == STREAM(captured_stream);
 	return CUDA_SUCCESS;
 }
 
 static CUresult real_name(const char **name, CUfunction func)
 {
+	errno = ENOMEM;
 	if (func != (CUfunction)P(NAMED_FUNCTION))
 		return CUDA_ERROR_INVALID_HANDLE;
 	*name = "told_by_the_driver";
@@ -138,6 +141,7 @@ static CUresult real_name(const char **name, CUfunction func)
 
 static CUresult real_loading_mode(int *mode)
 {
+	errno = ENOMEM;
 	*mode = 2; /* lazy */
 	return CUDA_SUCCESS;
 }
@@ -145,6 +149,7 @@ static CUresult real_loading_mode(int *mode)
 static CUresult real_nodes(CUgraph graph, void *nodes, size_t *count)
 {
 	(void)graph;
+	errno = ENOMEM;
 	assert_null(nodes);
 	*count = 13;
 	return CUDA_SUCCESS;

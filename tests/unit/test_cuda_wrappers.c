@@ -90,6 +90,11 @@ static void errno_and_depth(void **state)
 	assert_int_equal(depth_inside, 1);
 	assert_null(wl_depth.cuda.frame);
 	fresh();
+	driver_errno = EINTR; /* so it does when we asked the driver afterwards */
+	cuLaunchKernel((CUfunction)P(NAMED_FUNCTION), 1, 1, 1, 1, 1, 1, 0, STREAM(OTHER_STREAM),
+		       NULL, NULL);
+	assert_int_equal(errno, EINTR);
+	fresh();
 	wl_enter(&wl_depth.cuda, WL_FRAME); /* inside another call */
 	cuStreamSynchronize(STREAM(OTHER_STREAM));
 	wl_leave(&wl_depth.cuda);

@@ -8,31 +8,6 @@
 
 /* --- launches ------------------------------------------------------------------------------------ */
 
-static void launch_on_stream(struct cu_launch *call, uint64_t stream)
-{
-	call->ev.stream = cu_stream(stream, call->f.per_thread);
-	if (cu_stream_captured(call->ev.stream))
-		call->f.flags |= WL_FLAG_CAPTURED;
-}
-
-void cu_launch_begin(struct cu_launch *call)
-{
-	cu_frame_enter(&call->f);
-	if (call->told == CU_TOLD_NOW)
-		launch_on_stream(call, call->ev.stream);
-	if (call->named && cu_library_first_use(call->ev.func)) {
-		call->first_use = true;
-		call->ev.rule = WL_rule_library_first_use;
-		call->ev.cls = cu_classify_rule(call->ev.rule).cls;
-		call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-	}
-	call->ev.api = cu_api(&call->f);
-	cu_frame_start(&call->f);
-	/* A launch blocks when the queue of the device is full. */
-	spool_enter(WL_EV_cuda_launch, call->ev.api, call->f.begin, call->ev.stack,
-		    call->ev.stream);
-}
-
 void cu_launch_told(struct cu_launch *call, const struct CUlaunchConfig *how)
 {
 	call->ev.grid_x = how->gridDimX;
@@ -62,25 +37,6 @@ void cu_launch_told_multi(struct cu_launch *call, const struct CUDA_LAUNCH_PARAM
 	call->ev.stream = (uintptr_t)list->hStream;
 }
 
-void cu_launch_end(struct cu_launch *call, CUresult status)
-{
-	uint64_t end = cu_frame_stop(&call->f);
-	uint32_t kernel = 0;
-
-	spool_leave();
-	if (call->told == CU_TOLD_AFTER)
-		launch_on_stream(call, call->ev.stream);
-	if (call->named && status == CUDA_SUCCESS)
-		kernel = cu_kernel_name(call->ev.func);
-	if (call->first_use && status == CUDA_SUCCESS)
-		cu_library_used(call->ev.func);
-	CU_REFUSED(call, status);
-	SPOOL_RECORD(cuda_launch, call->f.begin, end, call->f.flags, call->ev,
-		     (it->status = status, it->kernel = kernel));
-	cu_device_work(&call->f, call->ev.stream, status);
-	cu_frame_leave(&call->f);
-}
-
 /* --- graphs -------------------------------------------------------------------------------------- */
 
 CU_MAP_DEFINE(graph_nodes, 1024); /* executable graph -> nodes + 1 */
@@ -90,9 +46,11 @@ static uint32_t nodes_of(CUgraph graph)
 	CUresult (*get)(CUgraph, void *, size_t *) =
 		(CUresult(*)(CUgraph, void *, size_t *))cu_helper(CU_HELPER_cuGraphGetNodes);
 	size_t nodes = 0;
+	int saved = errno;
 
 	if (!get || get(graph, NULL, &nodes) != CUDA_SUCCESS)
-		return 0;
+		nodes = 0;
+	errno = saved;
 	return (uint32_t)nodes;
 }
 

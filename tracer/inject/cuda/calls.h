@@ -73,6 +73,15 @@ struct cu_copy {
 	bool async;
 };
 
+/* What was found out of a copy. */
+struct cu_copy_verdict {
+	uint8_t dst_kind, src_kind; /* enum wl_mem_kind */
+	uint8_t rule, cls;
+	bool guessed;
+};
+struct cu_copy_verdict cu_copy_judge(uint64_t dst, uint64_t src, uint8_t dst_as, uint8_t src_as,
+				     bool async, uint8_t order);
+
 struct cu_memset {
 	struct cu_frame f;
 	struct wl_ev_cuda_memset ev;
@@ -123,9 +132,7 @@ struct cu_lookup {
 #define CU_KIND(kind)                                                                              \
 	void cu_##kind##_begin(struct cu_##kind *call);                                            \
 	void cu_##kind##_end(struct cu_##kind *call, CUresult status);
-CU_KIND(copy)
 CU_KIND(memset)
-CU_KIND(launch)
 CU_KIND(graph)
 CU_KIND(mem)
 CU_KIND(setup)
@@ -169,6 +176,8 @@ void cu_export_table_given(const unsigned char *id);
 /* Memory (memory.c). The kind of memory behind a side of a copy. must_know: ask the driver when nothing
  * is known. *flags: enum cu_range_flag of the range, where one is known. */
 uint8_t cu_memory_kind(uint64_t ptr, enum cu_as as, bool must_know, uint32_t *flags);
+/* What the thread found last; host sides and others apart, since a copy has mostly one of each. */
+extern __thread struct cu_range_near cu_memory_near[2] __attribute__((tls_model("initial-exec")));
 /* Whether synchronous operations on this side hold the host; flags as cu_memory_kind gave them. */
 bool cu_memory_sync_memops(uint64_t ptr, uint32_t flags);
 /* The context itself makes all synchronous operations hold the host. */
@@ -200,10 +209,11 @@ static inline bool cu_stream_captured(uint64_t stream)
 
 /* Libraries (libraries.c). Whether using the kernel now is what loads its library. */
 bool cu_library_first_use_slow(uint64_t kernel);
-bool cu_library_any_unused(void);
+extern _Atomic int cu_libraries_not_loaded; /* how many: none is the common case */
 static inline bool cu_library_first_use(uint64_t kernel)
 {
-	return cu_library_any_unused() && cu_library_first_use_slow(kernel);
+	return atomic_load_explicit(&cu_libraries_not_loaded, memory_order_relaxed) > 0 &&
+	       cu_library_first_use_slow(kernel);
 }
 /* The kernel has been used. */
 void cu_library_used(uint64_t kernel);
@@ -291,102 +301,15 @@ static inline uint32_t cu_api_at_once(const struct cu_frame *f)
 	return cached >> 32 == spool_generation() ? (uint32_t)cached : 0;
 }
 
-/* Queries are the cheapest calls there are and come by the million, so the common one, answered at
- * once and in no loop, is recorded here and touches nothing else. */
-static inline __attribute__((always_inline)) void cu_poll_begin(struct cu_poll *call)
-{
-	wl_enter(&wl_depth.cuda, call->f.at);
-	call->f.flags = wl_flags_here();
-	call->f.begin = spool_now();
-}
-
-void cu_poll_end_slow(struct cu_poll *call, CUresult status, uint64_t end);
-static inline __attribute__((always_inline)) void cu_poll_end(struct cu_poll *call, CUresult status)
-{
-	uint64_t end = spool_now();
-	uint32_t api = cu_api_at_once(&call->f);
-
-	if (call->of_stream)
-		call->object = cu_stream(call->object, call->f.per_thread);
-	if (__builtin_expect(status == CUDA_SUCCESS && !cu_poll_run.open && api, 1)) {
-		SPOOL_RECORD(cuda_poll, call->f.begin, end, call->f.flags,
-			     ((struct wl_ev_cuda_poll){
-				     .object = call->object,
-				     .api = api,
-				     .polls = 1,
-				     .rule = WL_rule_query,
-				     .cls = WL_call_class_polls,
-			     }), );
-	} else {
-		cu_poll_end_slow(call, status, end);
-	}
-	wl_leave(&wl_depth.cuda);
-}
-
-/* Order among device work. Like polls in line and without a slot: these return at once, and a job makes
- * several of them a launch. */
-static inline __attribute__((always_inline)) void cu_order_begin(struct cu_order *call)
-{
-	wl_enter(&wl_depth.cuda, call->f.at);
-	cu_poll_flush();
-	call->f.flags = wl_flags_here();
-	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
-	if (__builtin_expect(cu_stream_captured(call->ev.stream), 0))
-		call->f.flags |= WL_FLAG_CAPTURED;
-	call->f.begin = spool_now();
-}
-
-static inline __attribute__((always_inline)) void cu_order_end(struct cu_order *call,
-							       CUresult status)
-{
-	uint64_t end = spool_now();
-
-	call->ev.api = cu_api_at_once(&call->f);
-	if (__builtin_expect(!call->ev.api, 0))
-		call->ev.api = cu_api(&call->f);
-	SPOOL_RECORD(cuda_order, call->f.begin, end, call->f.flags, call->ev, it->status = status);
-	wl_leave(&wl_depth.cuda);
-}
-
-/* Explicit waits. In line too: a stream with nothing to do answers in nanoseconds, and jobs wait for such
- * by the million. Nothing called here changes errno. */
-static inline __attribute__((always_inline)) void cu_wait_begin(struct cu_wait *call)
-{
-	struct cu_verdict verdict;
-
-	wl_enter(&wl_depth.cuda, call->f.at);
-	cu_poll_flush();
-	call->f.flags = wl_flags_here();
-	if (call->ev.rule == WL_rule_stream_wait) {
-		call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
-		call->ev.stream_kind = cu_stream_kind(call->ev.stream);
-	}
-	verdict = cu_classify_wait(call->ev.rule, call->ev.stream_kind);
-	call->ev.rule = verdict.rule;
-	call->ev.cls = verdict.cls;
-	call->ev.api = cu_api(&call->f);
-	call->ev.stack = wl_settings.stacks == WL_STACK_NONE ? 0 : wl_stack(WL_STACK_FOR_SYNC);
-	call->f.begin = spool_now();
-	spool_enter(WL_EV_cuda_wait, call->ev.api, call->f.begin, call->ev.stack,
-		    call->ev.object ? call->ev.object : call->ev.stream);
-}
-
-static inline __attribute__((always_inline)) void cu_wait_end(struct cu_wait *call, CUresult status)
-{
-	uint64_t end = spool_now();
-
-	spool_leave();
-	if (__builtin_expect(status != CUDA_SUCCESS, 0))
-		CU_REFUSED(call, status);
-	SPOOL_RECORD(cuda_wait, call->f.begin, end, call->f.flags, call->ev, it->status = status);
-	wl_leave(&wl_depth.cuda);
-}
-
 /* Work was given to the stream: what CUPTI calls it is recorded where that is not known. */
 static inline void cu_device_work(const struct cu_frame *f, uint64_t stream, CUresult status)
 {
-	if (__builtin_expect(wl_cupti_on, 0) && status == CUDA_SUCCESS)
+	if (__builtin_expect(wl_cupti_on, 0) && status == CUDA_SUCCESS) {
+		int saved = errno;
+
 		wl_cupti_stream(stream, f->flags & WL_FLAG_CAPTURED);
+		errno = saved;
+	}
 }
 
 #pragma GCC visibility pop

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and memsets. The class of a copy whose arguments are plain is known before the call, so that
- * its stack stands in the in-flight slot while it waits; that of a copy told by a structure is known
- * only when the structure may be read, so its stack is always taken.
+ * What copies and memsets mean for the host.
  */
 #include "tracer/inject/cuda/calls.h"
 
+#include <errno.h>
+
 /* Longer lists are judged by their first members. */
 #define BATCH_LOOKED_AT 64
-
-static bool holds(uint8_t cls)
-{
-	return cls == WL_call_class_waits || cls == WL_call_class_stages;
-}
 
 /* The driver has to be asked only where the class, or for a call that waits anyway the reason, depends
  * on the answer: host sides and those of unknown direction. */
@@ -26,60 +21,38 @@ static uint8_t side_kind(uint64_t ptr, uint8_t as, bool async, bool *sync_memops
 	return kind;
 }
 
+struct cu_copy_verdict cu_copy_judge(uint64_t dst, uint64_t src, uint8_t dst_as, uint8_t src_as,
+				     bool async, uint8_t order)
+{
+	struct cu_copy_facts facts = {.async = async, .order = order};
+	struct cu_verdict verdict;
+	int saved = errno;
+
+	facts.dst = side_kind(dst, dst_as, async, &facts.sync_memops);
+	facts.src = side_kind(src, src_as, async, &facts.sync_memops);
+	verdict = cu_classify_copy(&facts);
+	errno = saved;
+	return (struct cu_copy_verdict){.dst_kind = facts.dst,
+					.src_kind = facts.src,
+					.rule = verdict.rule,
+					.cls = verdict.cls,
+					.guessed = verdict.guessed};
+}
+
 static void judge(struct cu_copy *call)
 {
-	struct cu_copy_facts facts = {.async = call->async, .order = call->order};
-	struct cu_verdict verdict;
+	struct cu_copy_verdict verdict;
 
-	/* No bytes: the driver returns at once (measured). */
 	if (call->f.flags & WL_FLAG_CAPTURED || !call->ev.bytes)
 		return;
-	facts.dst = side_kind(call->ev.dst, call->dst_as, call->async, &facts.sync_memops);
-	facts.src = side_kind(call->ev.src, call->src_as, call->async, &facts.sync_memops);
-	verdict = cu_classify_copy(&facts);
-	call->ev.dst_kind = facts.dst;
-	call->ev.src_kind = facts.src;
+	verdict = cu_copy_judge(call->ev.dst, call->ev.src, call->dst_as, call->src_as, call->async,
+				call->order);
+	call->ev.dst_kind = verdict.dst_kind;
+	call->ev.src_kind = verdict.src_kind;
 	call->ev.rule = verdict.rule;
 	call->ev.cls = verdict.cls;
 	if (verdict.guessed)
 		call->f.flags |= WL_FLAG_GUESSED;
-}
-
-void cu_copy_begin(struct cu_copy *call)
-{
-	cu_frame_enter(&call->f);
-	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
-	if (call->async && cu_stream_captured(call->ev.stream))
-		call->f.flags |= WL_FLAG_CAPTURED;
-	if (call->told == CU_TOLD_NOW) {
-		judge(call);
-		if (holds(call->ev.cls)) {
-			call->ev.stream_kind = cu_stream_kind(call->ev.stream);
-			call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-		}
-	} else if (!(call->f.flags & WL_FLAG_CAPTURED)) {
-		call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-	}
-	call->ev.api = cu_api(&call->f);
-	cu_frame_start(&call->f);
-	spool_enter(WL_EV_cuda_copy, call->ev.api, call->f.begin, call->ev.stack, call->ev.stream);
-}
-
-void cu_copy_end(struct cu_copy *call, CUresult status)
-{
-	uint64_t end = cu_frame_stop(&call->f);
-
-	spool_leave();
-	if (call->told == CU_TOLD_AFTER) {
-		if (holds(call->ev.cls))
-			call->ev.stream_kind = cu_stream_kind(call->ev.stream);
-		else
-			call->ev.stack = 0;
-	}
-	CU_REFUSED(call, status);
-	SPOOL_RECORD(cuda_copy, call->f.begin, end, call->f.flags, call->ev, it->status = status);
-	cu_device_work(&call->f, call->ev.stream, status);
-	cu_frame_leave(&call->f);
 }
 
 /* --- copies told by a structure ------------------------------------------------------------------- */

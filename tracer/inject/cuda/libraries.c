@@ -13,14 +13,16 @@ enum { EAGER_LOADING = 1 };
 
 CU_MAP_DEFINE(states, 4096);     /* library -> UNKNOWN, NOT_LOADED or LOADED */
 CU_MAP_DEFINE(libraries, 16384); /* kernel -> library */
-static _Atomic int not_loaded;   /* how many are NOT_LOADED: none is the common case */
+_Atomic int cu_libraries_not_loaded;
 
 static bool loads_eagerly(void)
 {
 	CUresult (*ask)(int *) = (CUresult(*)(int *))cu_helper(CU_HELPER_cuModuleGetLoadingMode);
-	int mode = 0;
+	int mode = 0, saved = errno;
+	bool eager = !ask || ask(&mode) != CUDA_SUCCESS || mode == EAGER_LOADING;
 
-	return !ask || ask(&mode) != CUDA_SUCCESS || mode == EAGER_LOADING;
+	errno = saved;
+	return eager;
 }
 
 /* Moves a library to another state; tells the former one. */
@@ -32,9 +34,9 @@ static uint64_t state_set(uint64_t library, uint64_t state)
 	if (was != state)
 		cu_map_put(&states, library, state);
 	if (was == NOT_LOADED && state != NOT_LOADED)
-		atomic_fetch_sub_explicit(&not_loaded, 1, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&cu_libraries_not_loaded, 1, memory_order_relaxed);
 	if (was != NOT_LOADED && state == NOT_LOADED)
-		atomic_fetch_add_explicit(&not_loaded, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&cu_libraries_not_loaded, 1, memory_order_relaxed);
 	return was;
 }
 
@@ -66,11 +68,6 @@ bool cu_library_unused(uint64_t library)
 }
 
 /* Relaxed: a use that another thread has just begun waits like the first. */
-bool cu_library_any_unused(void)
-{
-	return atomic_load_explicit(&not_loaded, memory_order_relaxed) > 0;
-}
-
 void cu_library_used(uint64_t kernel)
 {
 	uint64_t library = 0;

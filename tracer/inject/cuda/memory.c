@@ -39,15 +39,17 @@ static uint8_t ask_kind(uint64_t ptr)
 	}
 }
 
+__thread struct cu_range_near cu_memory_near[2] __attribute__((tls_model("initial-exec")));
+
 uint8_t cu_memory_kind(uint64_t ptr, enum cu_as as, bool must_know, uint32_t *flags)
 {
-	struct cu_range range;
+	struct cu_range_near *near = &cu_memory_near[as == CU_AS_HOST];
 
 	if (as == CU_AS_ARRAY)
 		return WL_mem_kind_array;
-	if (cu_range_find(ptr, &range)) {
-		*flags = range.flags;
-		return range.kind;
+	if (cu_range_find_near(ptr, near)) {
+		*flags = near->range.flags;
+		return near->range.kind;
 	}
 	if (must_know)
 		return ask_kind(ptr);

@@ -53,13 +53,16 @@ static const char *ask(uint64_t func)
 	CUresult (*of_kernel)(const char **, uint64_t) =
 		(CUresult(*)(const char **, uint64_t))cu_helper(CU_HELPER_cuKernelGetName);
 	const char *name = NULL;
+	int saved = errno;
 
 	if (of_function && of_function(&name, func) == CUDA_SUCCESS && name)
-		return name;
+		goto told;
 	/* A launch also takes a kernel of a library for a function. */
-	if (of_kernel && of_kernel(&name, func) == CUDA_SUCCESS && name)
-		return name;
-	return NULL;
+	if (!of_kernel || of_kernel(&name, func) != CUDA_SUCCESS)
+		name = NULL;
+told:
+	errno = saved;
+	return name;
 }
 
 uint32_t cu_kernel_name(uint64_t func)

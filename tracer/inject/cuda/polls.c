@@ -4,7 +4,7 @@
  * answer that the work is done, one wait. A loop that goes on for longer is recorded once a second,
  * and stands in the thread's in-flight slot like any other call that waits.
  */
-#include "tracer/inject/cuda/calls.h"
+#include "tracer/inject/cuda/hot.h"
 
 #include <time.h>
 
@@ -38,7 +38,7 @@ static void emit(const struct cu_poll_run *run, CUresult status, uint32_t flags)
 		spool_leave();
 	if (!run->polls)
 		return; /* all that there was has been recorded */
-	spool_append(WL_EV_cuda_poll, run->begin, run->last, flags, &ev, sizeof(ev));
+	SPOOL_RECORD(cuda_poll, run->begin, run->last, flags, ev, );
 }
 
 void cu_poll_flush_slow(void)

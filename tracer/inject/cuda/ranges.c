@@ -27,8 +27,8 @@ struct slot {
 
 static _Atomic(struct slot *) ranges;
 static _Atomic uint32_t count;
-static _Atomic uint32_t sequence; /* odd: being written */
-static _Atomic bool doubtful;     /* a writer gave up: nothing in here is to be believed */
+_Atomic uint32_t cu_ranges_sequence;
+static _Atomic bool doubtful; /* a writer gave up: nothing in here is to be believed */
 
 static struct slot *memory(void)
 {
@@ -60,10 +60,10 @@ static int64_t coarse_ms(void)
 
 static bool write_try(void)
 {
-	uint32_t now = atomic_load_explicit(&sequence, memory_order_relaxed);
+	uint32_t now = atomic_load_explicit(&cu_ranges_sequence, memory_order_relaxed);
 
 	return !(now & 1) &&
-	       atomic_compare_exchange_strong_explicit(&sequence, &now, now + 1,
+	       atomic_compare_exchange_strong_explicit(&cu_ranges_sequence, &now, now + 1,
 						       memory_order_acquire, memory_order_relaxed);
 }
 
@@ -96,7 +96,7 @@ static bool write_begin(void)
 static void write_end(void)
 {
 	/* Pairs with the acquire loads of readers. */
-	atomic_fetch_add_explicit(&sequence, 1, memory_order_release);
+	atomic_fetch_add_explicit(&cu_ranges_sequence, 1, memory_order_release);
 }
 
 /* What a reader may see is stored with release and loaded with acquire: a reader that sees any of a
@@ -204,7 +204,8 @@ void cu_range_add(uint64_t start, uint64_t bytes, uint8_t kind, uint32_t flags)
 	write_end();
 }
 
-bool cu_range_find(uint64_t address, struct cu_range *range)
+/* *sequence: of the array that the range was found in. */
+static bool find(uint64_t address, struct cu_range *range, uint32_t *sequence)
 {
 	struct slot *slots = atomic_load_explicit(&ranges, memory_order_acquire);
 
@@ -212,21 +213,37 @@ bool cu_range_find(uint64_t address, struct cu_range *range)
 		return false;
 	for (int i = 0; i < READ_TRIES; i++) {
 		/* Pairs with write_end. */
-		uint32_t before = atomic_load_explicit(&sequence, memory_order_acquire);
+		uint32_t before = atomic_load_explicit(&cu_ranges_sequence, memory_order_acquire);
 		uint32_t at, total = atomic_load_explicit(&count, memory_order_acquire);
 		bool found = false;
 
 		if (before & 1 || total > RANGES_MAX)
 			continue;
+		*sequence = before;
 		at = upper_bound(slots, total, address);
 		if (at) {
 			*range = slot_read(&slots[at - 1]);
 			found = address - range->start < range->bytes;
 		}
 		/* The loads above acquire: none of them is of a later write than this sees. */
-		if (atomic_load_explicit(&sequence, memory_order_relaxed) == before)
+		if (atomic_load_explicit(&cu_ranges_sequence, memory_order_relaxed) == before)
 			return found;
 	}
+	return false;
+}
+
+bool cu_range_find(uint64_t address, struct cu_range *range)
+{
+	uint32_t sequence;
+
+	return find(address, range, &sequence);
+}
+
+bool cu_range_find_slow(uint64_t address, struct cu_range_near *near)
+{
+	if (find(address, &near->range, &near->sequence))
+		return true;
+	near->range.bytes = 0;
 	return false;
 }
 

@@ -7,6 +7,8 @@
 
 #include "tracer/events/events.h"
 
+#include <stdatomic.h>
+
 #pragma GCC visibility push(hidden)
 
 enum cu_range_flag {
@@ -26,6 +28,23 @@ struct cu_range {
 void cu_range_add(uint64_t start, uint64_t bytes, uint8_t kind, uint32_t flags);
 /* The range that holds the address; false when none is known. */
 bool cu_range_find(uint64_t address, struct cu_range *range);
+
+/* The same through what the thread found last: nothing in it is older than the last change. */
+struct cu_range_near {
+	uint32_t sequence; /* when it was found */
+	struct cu_range range;
+};
+extern _Atomic uint32_t cu_ranges_sequence; /* odd: being changed */
+bool cu_range_find_slow(uint64_t address, struct cu_range_near *near);
+static inline bool cu_range_is_near(uint64_t address, const struct cu_range_near *near)
+{
+	return address - near->range.start < near->range.bytes &&
+	       near->sequence == atomic_load_explicit(&cu_ranges_sequence, memory_order_acquire);
+}
+static inline bool cu_range_find_near(uint64_t address, struct cu_range_near *near)
+{
+	return cu_range_is_near(address, near) || cu_range_find_slow(address, near);
+}
 /* Forgets the range that starts there and tells what it was; false when it was not known. */
 bool cu_range_take(uint64_t start, struct cu_range *range);
 /* Forgets every range that overlaps [start, start + bytes). */

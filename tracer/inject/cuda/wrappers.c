@@ -6,7 +6,7 @@
  * wrap_ENTRY is ours alone and what pointers are replaced with; ENTRY is its exported name, for
  * programs linked to libcuda, and could be preempted by another object's.
  */
-#include "tracer/inject/cuda/calls.h"
+#include "tracer/inject/cuda/hot.h"
 
 #include "tracer/inject/cuda/forms.def"
 
