@@ -324,6 +324,32 @@ static int check_bag(struct tbe_data *d, struct host_side *h, uint32_t feature, 
 	return 0;
 }
 
+/* Without pooling: the rows of one bag's positions. */
+static int check_copies(struct tbe_data *d, struct host_side *h, uint32_t feature, uint32_t bag)
+{
+	const struct tbe_feature *f = &h->args.features[feature];
+	uint64_t first = tbe_cpu_offset(&h->args, (uint64_t)f->bag0 + bag),
+		 bytes = f->dim * (uint64_t)width(d->config->out_type);
+	unsigned char row[TBE_DIM_MAX * 4];
+	int err = 0;
+
+	for (uint64_t i = first; i < first + d->length && !err; i++) {
+		uint64_t at = f->weights + (uint64_t)tbe_cpu_index(&h->args, i) * f->dim;
+
+		make(&h->args, h->args.weights, d->config->type, at, f->dim);
+		err = download(d, row, d->io.out + i * bytes, bytes);
+		for (uint32_t c = 0; c < f->dim && !err; c++) {
+			double got = (double)tbe_cpu_load(d->config->out_type, row, c);
+			double want =
+				(double)tbe_cpu_load(d->config->type, h->args.weights, at + c);
+
+			if (!(fabs(got - want) <= ulp(d->config->out_type, want)))
+				err = differ(d, "output element", i * f->dim + c, got, want);
+		}
+	}
+	return err;
+}
+
 int tbe_data_check_forward(struct tbe_data *d)
 {
 	uint64_t bags = tbe_bags(d->tbe), step = bags / CHECKED_BAGS + 1;
@@ -334,17 +360,22 @@ int tbe_data_check_forward(struct tbe_data *d)
 	if (err)
 		return err;
 	for (uint64_t k = 0; k < bags && !err; k += step) {
-		uint32_t feature = 0;
+		uint32_t feature = 0, bag;
 		const struct tbe_feature *f;
 
 		while (feature + 1 < h.args.feature_count && h.args.features[feature + 1].bag0 <= k)
 			feature++;
 		f = &h.args.features[feature];
+		bag = (uint32_t)k - f->bag0;
+		if (d->config->pooling == TBE_NONE) {
+			err = check_copies(d, &h, feature, bag);
+			continue;
+		}
 		err = download(d, row,
-			       d->io.out + (f->out + (k - f->bag0) * f->out_stride) *
+			       d->io.out + (f->out + (uint64_t)bag * f->out_stride) *
 						   width(d->config->out_type),
 			       f->dim * (uint64_t)width(d->config->out_type));
-		err = err ? err : check_bag(d, &h, feature, (uint32_t)k - f->bag0, row);
+		err = err ? err : check_bag(d, &h, feature, bag, row);
 	}
 	close_host(&h);
 	return err;

@@ -32,7 +32,7 @@ count=0
 for command in report check diff export ctl doctor; do
 	has_options waylay-$command.1 waylay $command
 done
-for program in waylay-coll-perf waylay-sampler-perf; do
+for program in waylay-coll-perf waylay-sampler-perf waylay-tbe-perf; do
 	[ ! -x "$build/$program" ] || has_options $program.1 $program
 done
 # `run` has the budgets of `check`, and says so; the rest is its own.
