@@ -58,6 +58,13 @@ done
 # Streams' numbers: of the two streams of the job and of the thread's.
 [ "$(events gpu_stream)" = 3 ] || fail "$(events gpu_stream) streams"
 
+# The activity of each call stands where the call stands in its stream.
+traced WAYLAY_GPU=cupti "LD_PRELOAD=$preload" -- link
+if command -v python3 >/dev/null; then
+	"$WAYLAY_BUILD/waylay" export -f jsonl -o trace.jsonl out 2>/dev/null
+	python3 "$WAYLAY_SOURCE/tests/gpu/lib/activity.py" trace.jsonl --least-matched 1
+fi
+
 # No thread of ours, and all kinds: a graph is then one record.
 traced WAYLAY_GPU=cupti WAYLAY_THREAD=0 "LD_PRELOAD=$preload" -- none
 holds_all
