@@ -100,6 +100,8 @@ static void holds(struct pass *pass, const struct trace_event *event, unsigned c
 		return;
 	}
 	pass->analysis->held_ns += held_of(event);
+	if (cls == WL_call_class_waits && !gpu_wait(pass->gpus, event, way))
+		pass->short_of_memory = true;
 	if (folded) {
 		counted_add(pass, pass->sites, event, COUNTED_HELD, way);
 		last->armed = false;
@@ -372,6 +374,8 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	default:
 		if (event->type->category <= WL_CAT_cuda_setup)
 			cuda_event(pass, event);
+		else if (event->type->category == WL_CAT_gpu && !gpu_event(pass->gpus, event))
+			pass->short_of_memory = true;
 	}
 }
 
@@ -462,6 +466,7 @@ static int events_read(struct pass *pass, struct model_matcher *matcher)
 	range_process_end(pass->ranges);
 	transfer_process_end(pass->transfers);
 	detour_process_end(pass->detours);
+	gpu_process_end(pass->gpus);
 	if (!reuse_forget(pass->reuse))
 		pass->short_of_memory = true;
 	model_cursor_close(cursor);

@@ -33,6 +33,7 @@ struct site {
 	uint64_t bytes;
 	uint64_t repeated; /* registrations of a range that had been registered before */
 	uint64_t pageable; /* copies from or to pageable host memory */
+	uint64_t idle_ns;  /* a device stood idle because of them, where that is known */
 	struct histogram held;
 	char *api[SITE_APIS];  /* calls seen */
 	uint64_t filters;      /* bit i: options.filters[i] counts it */
@@ -143,6 +144,16 @@ struct registration_stat {
 	uint64_t count, failed, bytes, time_ns;
 };
 
+/* A device, over all processes that used it under that number; times where CUPTI recorded them. */
+struct device_stat {
+	unsigned device;
+	bool seen;
+	uint64_t kernels, copies, copy_bytes;
+	uint64_t span_ns, busy_ns, copy_busy_ns; /* span: from the first to the last thing it did */
+	uint64_t wait_idle_ns; /* idle since a wait of the host's had nothing queued behind it */
+	uint64_t wait_gaps;
+};
+
 /* Ways through host memory that bytes of the device took. */
 enum detour_kind {
 	DETOUR_COPIED_OUT,  /* copied to the host, then sent from there */
@@ -250,6 +261,9 @@ struct analysis {
 	struct registration_stat registered[REGISTERED_KINDS];
 	struct histogram registration_lifetime;
 	struct detours detours;
+	unsigned device_count; /* 0: nothing is known of devices */
+	struct device_stat *devices;
+	bool devices_thinned; /* there was more than is looked at */
 	struct steps steps;
 	uint64_t posts, completions, empty_polls;
 	uint64_t drops_lost, overwritten; /* over all processes */

@@ -114,6 +114,18 @@ bool transfer_ended(struct transfer_table *table, unsigned process,
 void transfer_process_end(struct transfer_table *table);
 bool transfer_results(struct transfer_table *table, struct analysis *analysis);
 
+/* --- devices (analysis_gpu.c) ------------------------------------------------------------------ */
+
+struct gpu_table;
+struct gpu_table *gpu_table_new(void);
+void gpu_table_free(struct gpu_table *table);
+/* False when memory is short. */
+bool gpu_event(struct gpu_table *table, const struct trace_event *event);
+/* A call that waited. */
+bool gpu_wait(struct gpu_table *table, const struct trace_event *event, struct site_way *way);
+void gpu_process_end(struct gpu_table *table);
+bool gpu_results(struct gpu_table *table, struct analysis *analysis);
+
 /* --- detours (analysis_detours.c) ------------------------------------------------------------- */
 
 struct detour_table;

@@ -34,6 +34,7 @@ struct pass {
 	struct reuse *reuse;
 	struct transfer_table *transfers;
 	struct detour_table *detours;
+	struct gpu_table *gpus;
 	struct last_copy *last; /* one a thread */
 	/* Where steps begin, by process: NULL in a pass that looks for them. */
 	struct period *periods;

@@ -18,6 +18,7 @@ struct owned {
 	struct reuse *reuse;
 	struct transfer_table *transfers;
 	struct detour_table *detours;
+	struct gpu_table *gpus;
 	struct period *periods; /* one a process; NULL: steps have names, or there are none */
 };
 
@@ -47,7 +48,7 @@ static int results(struct owned *owned, const struct analysis_options *options)
 	if (!analysis->sites || !analysis->registration_sites ||
 	    !range_table_results(owned->ranges, analysis) ||
 	    !transfer_results(owned->transfers, analysis) ||
-	    !detour_results(owned->detours, analysis) ||
+	    !detour_results(owned->detours, analysis) || !gpu_results(owned->gpus, analysis) ||
 	    !reuse_curves(owned->reuse, &analysis->cache_entries, &analysis->cache_bytes))
 		return -ENOMEM;
 	return steps_fill(owned, options);
@@ -67,10 +68,11 @@ static int pass_run(struct pass *pass, struct owned *owned, const struct analysi
 	pass->reuse = owned->reuse = reuse_new();
 	pass->transfers = owned->transfers = transfer_table_new();
 	pass->detours = owned->detours = detour_table_new(pass->model);
+	pass->gpus = owned->gpus = gpu_table_new();
 	pass->looking = found != NULL;
 	pass->periods = owned->periods;
 	if (!pass->sites || !pass->registration_sites || !pass->ranges || !pass->reuse ||
-	    !pass->transfers || !pass->detours)
+	    !pass->transfers || !pass->detours || !pass->gpus)
 		error = -ENOMEM;
 	args_prepare(pass);
 	totals(&owned->analysis);
@@ -186,6 +188,8 @@ void analysis_free(struct analysis *analysis)
 	steps_free(&analysis->steps);
 	free(analysis->detours.sites);
 	detour_table_free(owned->detours);
+	gpu_table_free(owned->gpus);
+	free(analysis->devices);
 	free(analysis->peers);
 	free(analysis->sites);
 	free(analysis->registration_sites);

@@ -464,6 +464,7 @@ void report_text(FILE *out, struct model *model, const struct analysis *analysis
 	sites(out, analysis, WL_call_class_waits, "Synchronizations", analysis->waits);
 	sites(out, analysis, WL_call_class_stages, "Staged copies", analysis->stages);
 	copies(out, analysis);
+	report_devices_text(out, analysis);
 	report_detours_text(out, analysis);
 	registrations(out, analysis);
 	transfers(out, analysis);

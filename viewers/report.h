@@ -8,6 +8,7 @@
 #include "viewers/viewers.h"
 
 void report_steps_text(FILE *out, struct model *model, const struct analysis *analysis);
+void report_devices_text(FILE *out, const struct analysis *analysis);
 void report_detours_text(FILE *out, const struct analysis *analysis);
 void report_network_text(FILE *out, struct model *model, const struct analysis *analysis);
 

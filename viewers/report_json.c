@@ -76,6 +76,7 @@ static json_t *site_json(const struct site *site)
 		return object;
 	}
 	json_object_set_new(object, "folded", report_number(site->folded));
+	json_object_set_new(object, "device_idle_ns", report_number(site->idle_ns));
 	json_object_set_new(object, "class",
 			    report_words(site->cls == WL_call_class_waits ? "waits" : "stages"));
 	json_object_set_new(object, "rule", report_words(rule->word));
@@ -336,6 +337,7 @@ json_t *report_object(struct model *model, const struct analysis *analysis)
 	json_object_set_new(root, "transfers", report_transfers(analysis));
 	json_object_set_new(root, "peers", report_peers(model, analysis));
 	json_object_set_new(root, "network", report_network(analysis));
+	json_object_set_new(root, "devices", report_devices(analysis));
 	json_object_set_new(root, "detours", report_detours(analysis));
 	json_object_set_new(root, "steps", report_steps(model, analysis));
 	json_object_set_new(root, "unreturned", unreturned_json(model));

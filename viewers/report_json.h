@@ -23,6 +23,7 @@ json_t *report_sites(struct site *const *sites, unsigned count);
 json_t *report_transfers(const struct analysis *analysis);
 json_t *report_peers(struct model *model, const struct analysis *analysis);
 json_t *report_network(const struct analysis *analysis);
+json_t *report_devices(const struct analysis *analysis);
 json_t *report_detours(const struct analysis *analysis);
 json_t *report_steps(struct model *model, const struct analysis *analysis);
 json_t *report_registered(const struct analysis *analysis);

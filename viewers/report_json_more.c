@@ -113,6 +113,28 @@ json_t *report_registered(const struct analysis *analysis)
 	return array;
 }
 
+json_t *report_devices(const struct analysis *analysis)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < analysis->device_count; i++) {
+		const struct device_stat *stat = &analysis->devices[i];
+
+		json_array_append_new(
+			array, json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "device",
+					 (int)stat->device, "kernels", report_number(stat->kernels),
+					 "copies", report_number(stat->copies), "copy_bytes",
+					 report_number(stat->copy_bytes), "span_ns",
+					 report_number(stat->span_ns), "busy_ns",
+					 report_number(stat->busy_ns), "copy_busy_ns",
+					 report_number(stat->copy_busy_ns), "copy_idle_ns",
+					 report_number(stat->span_ns - stat->copy_busy_ns),
+					 "idle_by_waits_ns", report_number(stat->wait_idle_ns),
+					 "idle_by_waits", report_number(stat->wait_gaps)));
+	}
+	return array;
+}
+
 json_t *report_detours(const struct analysis *analysis)
 {
 	static const char *const kinds[DETOUR_KINDS] = {"copied_out", "copied_in", "mapped_out",

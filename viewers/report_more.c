@@ -126,6 +126,37 @@ void report_steps_text(FILE *out, struct model *model, const struct analysis *an
 	}
 }
 
+/* --- devices ---------------------------------------------------------------------------------- */
+
+void report_devices_text(FILE *out, const struct analysis *analysis)
+{
+	char kernels[32], span[24], busy[24], idle[24], copies[24], place[1024];
+	unsigned shown = 0;
+
+	if (!analysis->device_count)
+		return;
+	(void)fprintf(out, "\nDevices%s\n  %6s %9s %9s %9s %9s %12s\n",
+		      analysis->devices_thinned ? " (the first part of the recording)" : "",
+		      "device", "kernels", "span", "busy", "copying", "idle by waits");
+	for (unsigned i = 0; i < analysis->device_count; i++) {
+		const struct device_stat *stat = &analysis->devices[i];
+
+		(void)fprintf(out, "  %6u %9s %9s %9s %9s %13s\n", stat->device,
+			      words_count(stat->kernels, kernels), words_ns(stat->span_ns, span),
+			      words_ns(stat->busy_ns, busy), words_ns(stat->copy_busy_ns, copies),
+			      words_ns(stat->wait_idle_ns, idle));
+	}
+	for (unsigned i = 0; i < analysis->site_count && shown < PEER_ROWS; i++) {
+		const struct site *site = analysis->sites[i];
+
+		if (!site->idle_ns)
+			continue;
+		shown++;
+		(void)fprintf(out, "    idle %s because of %s\n", words_ns(site->idle_ns, idle),
+			      words_clean(site->place, place, sizeof(place)));
+	}
+}
+
 /* --- detours ---------------------------------------------------------------------------------- */
 
 static void detour_line(FILE *out, const struct detours *detours, enum detour_kind kind,
