@@ -160,14 +160,14 @@ static int line_take(struct gate *gate, struct section *section, char *line, cha
 		return error;
 	}
 	/* Places hold equals signs more rarely than values do, but reasons may hold any. */
-	equals = section->kind == SECTION_ALLOW ? strstr(line, " = ") : strrchr(line, '=');
+	equals = section->kind == SECTION_ALLOW ? strstr(line, " =") : strrchr(line, '=');
 	if (!equals) {
 		(void)snprintf(err, err_size, "'%.80s' is not NAME = VALUE", line);
 		return -EINVAL;
 	}
 	*equals = '\0';
 	name = trimmed(line);
-	value = trimmed(equals + (section->kind == SECTION_ALLOW ? 3 : 1));
+	value = trimmed(equals + (section->kind == SECTION_ALLOW ? 2 : 1));
 	switch (section->kind) {
 	case SECTION_TOP:
 		return top_line(gate, name, value, err, err_size);

@@ -5,7 +5,8 @@ VIEWERS_LIBS := libviewers libexporters libspoolreader libsettings libevents
 VIEWERS_LDLIBS := $(call pkg_libs,jansson) $(EXPORTERS_LDLIBS) -ldl
 
 LIBS += libviewers
-libviewers_SRCS := $(filter-out viewers/main.c,$(wildcard viewers/*.c))
+libviewers_SRCS := $(filter-out viewers/main.c,$(wildcard viewers/*.c)) viewers/page/page.S
+$(O)/obj/libviewers/viewers/page/page.S.o: $(wildcard viewers/page/*.css viewers/page/*.html viewers/page/*.js)
 libviewers_CFLAGS := $(VIEWERS_CFLAGS)
 
 PROGRAMS += waylay

@@ -8,10 +8,10 @@ set -u
 # shellcheck source=tests/cli/lib/cli.inc
 . "$(dirname "$0")/lib/cli.inc"
 need_jobs
-command -v git >/dev/null && command -v python3 >/dev/null || {
+if ! command -v git >/dev/null || ! command -v python3 >/dev/null; then
 	echo "needs git and python3 for the sample project"
 	exit 77
-}
+fi
 
 # --- mistakes in the file: one line that says where
 bad() { # WORDS LINES
@@ -111,25 +111,26 @@ step_of() { # NAME: the command of a step of the workflow
 	awk -v name="$1" '$0 ~ "name: " name "$" { found = 1 } found && sub(/^ *run: /, "") { print; exit }' \
 		"$WAYLAY_SOURCE/docs/ci/github-actions.yml"
 }
-for commit in HEAD~1:0 HEAD:1; do
-	status=${commit#*:}
-	git checkout -q "$(git rev-parse "${commit%:*}")" 2>err || fail "checkout"
+clean=$(git rev-parse HEAD~1) regressed=$(git rev-parse HEAD)
+for commit in "$clean:0" "$regressed:1"; do
+	verdict=${commit#*:}
+	git checkout -q "${commit%:*}" 2>err || fail "checkout"
 	rm -rf waylay-out
 	expect 0 sh -c "$(step_of 'Trace a short run')"
-	expect "$status" sh -c "$(step_of 'Hold it to the budgets')"
+	expect "$verdict" sh -c "$(step_of 'Hold it to the budgets')"
 	says out "check: allowed: 2 calls in the whole run at train.py:* in log: every fifth step is written"
 	says out "check: allowed, but not seen: nowhere.py:*"
 	says out "check: holds: 0 B in staged copies in the whole run, allowed 1.00 KiB"
-	if [ "$status" = 1 ]; then
+	if [ "$verdict" = 1 ]; then
 		says out "check: EXCEEDED: 2 synchronizations in the worst instance of '(step)', allowed 1"
-		says out "::error file=src/train.py,line=23,"
+		says out "::error file=src/train.py,line=24,"
 	else
 		says out "check: holds: 1 synchronizations in the worst instance of '(step)', allowed 1"
 	fi
 	expect 0 sh -c "$(step_of 'Write the report')"
 	[ -s waylay.html ] || fail "no report"
-	expect "$status" waylay check --budgets waylay.budgets --json waylay.json
-	python3 - "$status" <<'EOF2' || fail "verdict of $commit"
+	expect "$verdict" waylay check --budgets waylay.budgets --json waylay.json
+	python3 - "$verdict" <<'EOF2' || fail "verdict of $commit"
 import json, os, sys
 import xml.etree.ElementTree as xml
 status = int(sys.argv[1])
@@ -157,10 +158,11 @@ EOF2
 done
 # Steps that are named and do not come, a recording that is not whole: no silent pass.
 head -c 5000 /dev/urandom >waylay-out/random.wspool
-git checkout -q "$(git rev-parse HEAD~1)"
+git checkout -q "$clean"
 printf '[range nowhere]\nmax-syncs = 9\n' >other.budgets
 expect 2 waylay check --budgets other.budgets waylay-out
 says out "CANNOT TELL"
+rm waylay-out/random.wspool
 expect 2 waylay run -q --no-export --dir again --budgets other.budgets -- python3 src/train.py
 says err "there is no range 'nowhere'"
 expect 0 waylay run -q --no-export --dir again --budgets waylay.budgets -- python3 src/train.py
@@ -204,6 +206,6 @@ EOF2
 	else
 		says out "1 failed, 2 passed"
 		says out "EXCEEDED: 2 synchronizations in the worst instance of '(step)'"
-		says out "train.py:23 in step"
+		says out "train.py:24 in step"
 	fi
 done

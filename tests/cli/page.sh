@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The report as a page: whole or not at all, opens from disk in a browser without a word on its console and
+# without a request, and can be used.
+set -u
+# shellcheck source=tests/cli/lib/cli.inc
+. "$(dirname "$0")/lib/cli.inc"
+need_jobs
+
+here=$PWD
+# shellcheck disable=SC2046
+expect 0 waylay run -q --no-export --dir rec -- $(sampler naive 11)
+expect 0 waylay report --html page.html rec
+[ ! -s err ] || fail "words on standard error"
+expect 0 waylay report --html again.html rec
+cmp -s page.html again.html || fail "two pages of one recording differ"
+expect 0 waylay report --html - rec
+cmp -s page.html out || fail "the page on standard output"
+one_line 1 "nowhere/page.html: No such file or directory" waylay report --html nowhere/page.html rec
+one_line 64 "exclude each other" waylay report --json --html page.html rec
+[ "$(wc -c <page.html)" -lt 2000000 ] || fail "the page is large"
+# Nothing in a page comes from elsewhere, and nothing of a recording ends a script.
+# Made in the source's folder, so that its lines are found.
+(cd "$WAYLAY_SOURCE" && waylay report --html "$here/page.html" "$here/rec") || fail "the page with sources"
+! grep -qE '(src|href)="(https?:)?//' page.html || fail "the page refers to a network"
+[ "$(grep -c '</script>' page.html)" = 4 ] || fail "script elements"
+waylay report --json rec >report.json
+cat >evil.py <<'EOF2'
+import os, sys
+os.execv(sys.argv[1], ["</script><script>alert(1)</script><!--"] + sys.argv[2:])
+EOF2
+# shellcheck disable=SC2046
+set -- $(sampler fused 3)
+shift
+expect 0 waylay run -q --no-export --dir evil -- python3 evil.py "$build/waylay-sampler-perf" "$@"
+expect 0 waylay report --html evil.html evil
+[ "$(grep -c '</script>' evil.html)" = 4 ] || fail "a recording ends a script"
+says evil.html 'u003c/script>'
+
+PYTHONPATH=$WAYLAY_SOURCE/tests/cli/lib python3 -c 'import browser, sys; sys.exit(not browser.find())' 2>/dev/null || {
+	echo "the page is written; needs chromium to open it"
+	exit 77
+}
+cd "$WAYLAY_SOURCE" || exit 1
+PYTHONDONTWRITEBYTECODE=1 python3 tests/cli/page.py "$here/page.html" "$here/report.json" \
+	${WAYLAY_TEST_PICTURES:+"$WAYLAY_TEST_PICTURES"}
