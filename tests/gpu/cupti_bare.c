@@ -2,7 +2,7 @@
  *
  * The least client of CUPTI's activity interface that there can be, to measure what that interface alone costs
  * a job: kernels, copies and memsets, buffers thrown away. Loaded by CUDA_INJECTION64_PATH; with
- * CUPTI_BARE_CALLS=1 the calls of runtime and driver too, as profilers have them.
+ * CUPTI_BARE_CALLS=1 the calls of runtime and driver and the waits too, as profilers have them.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -38,6 +38,7 @@ int InitializeInjection(void)
 	if (getenv("CUPTI_BARE_CALLS")) {
 		enable(4);
 		enable(5);
+		enable(38);
 	}
 	return 1;
 }
