@@ -7,10 +7,12 @@
 
 #include <dlfcn.h>
 #include <gnu/lib-names.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -143,6 +145,34 @@ static void objects_stay_while_they_are_looked_at(void **state)
 		      atomic_load(&loads));
 }
 
+/* A library that was opened by a path with another name is known by the name it was built with. */
+static void known_by_soname(void **state)
+{
+	char directory[] = "/tmp/waylay-elf-XXXXXX", path[64], target[PATH_MAX];
+	const struct link_map *map;
+	void *handle = dlopen("libanl.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	(void)state;
+	if (!handle)
+		skip();
+	assert_int_equal(dlinfo(handle, RTLD_DI_LINKMAP, &map), 0);
+	snprintf(target, sizeof(target), "%s", map->l_name);
+	assert_int_equal(dlclose(handle), 0);
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/other.so", directory);
+	assert_int_equal(symlink(target, path), 0);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	assert_non_null(handle);
+	assert_int_equal(dlinfo(handle, RTLD_DI_LINKMAP, &map), 0);
+	assert_string_equal(wl_map_file(map), "other.so");
+	assert_true(wl_map_is(map, "other.so"));
+	assert_true(wl_map_is(map, "libanl.so"));
+	assert_false(wl_map_is(map, "libcuda.so"));
+	assert_false(wl_map_is(wl_map_program(), "libanl.so"));
+	assert_int_equal(dlclose(handle), 0);
+	assert_int_equal(unlink(path) | rmdir(directory), 0);
+}
+
 static void places(void **state)
 {
 	struct wl_place place;
@@ -195,6 +225,7 @@ int main(void)
 		cmocka_unit_test(versions_agree_with_dlvsym),
 		cmocka_unit_test(every_object_can_be_asked),
 		cmocka_unit_test(objects_stay_while_they_are_looked_at),
+		cmocka_unit_test(known_by_soname),
 		cmocka_unit_test(places),
 		cmocka_unit_test(memory_that_is_not_there),
 	};

@@ -64,6 +64,22 @@ WL_BARE static const void *table_address(const struct link_map *map, Elf64_Addr 
 	return (const void *)(value < map->l_addr ? value + map->l_addr : value);
 }
 
+WL_BARE bool wl_map_is(const struct link_map *map, const char *prefix)
+{
+	const char *strings = NULL;
+	Elf64_Xword name = 0;
+
+	if (wl_text_starts(wl_map_file(map), prefix))
+		return true;
+	for (const Elf64_Dyn *d = map->l_ld; d && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_STRTAB)
+			strings = table_address(map, d->d_un.d_ptr);
+		else if (d->d_tag == DT_SONAME)
+			name = d->d_un.d_val;
+	}
+	return strings && name && wl_text_starts(strings + name, prefix);
+}
+
 WL_BARE static bool tables_read(const struct link_map *map, struct tables *t)
 {
 	/* Member by member: an initializer may become a call of memset, which is interceptable. */

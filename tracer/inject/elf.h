@@ -33,6 +33,8 @@ const struct link_map *wl_map_self(void);
 /* File name without its folder: "" for the program. */
 const char *wl_map_file(const struct link_map *map);
 bool wl_text_starts(const char *text, const char *prefix);
+/* Whether the object is of that library: its file name or the name it was built with (SONAME) starts so. */
+bool wl_map_is(const struct link_map *map, const char *prefix);
 
 /* The address of a symbol that the object defines, NULL if it does not. version NULL: the default
  * one, else the only one. Indirect functions (IFUNC) are not found. */

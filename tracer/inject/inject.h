@@ -177,12 +177,12 @@ extern const struct wl_domain wl_domain_cuda, wl_domain_ofi, wl_domain_cupti;
 
 /*
  * A symbol's real address in a loaded object, by walking the link map and ELF hash tables with own
- * string functions (nothing interceptable is called). soname_prefix selects objects whose file name
- * starts so ("libcuda.so"), NULL any object but ourselves; version NULL: the default version.
+ * string functions (nothing interceptable is called). soname_prefix selects objects whose file name or
+ * SONAME starts so ("libcuda.so"), NULL any object but ourselves; version NULL: the default version.
  * NULL if there is none.
  */
 void *wl_symbol_find(const char *soname_prefix, const char *name, const char *version);
-/* True if the address lies in a mapped object whose file name starts so. */
+/* True if the address lies in a mapped object whose file name or SONAME starts so. */
 bool wl_address_in(const void *address, const char *soname_prefix);
 /* glibc's own dlsym and dlvsym. */
 void *wl_real_dlsym(void *handle, const char *name);

@@ -56,7 +56,7 @@ WL_BARE static bool search_one(const struct link_map *map, void *arg)
 			s->after = NULL;
 		return false;
 	}
-	if (map == s->but || (s->prefix && !wl_text_starts(wl_map_file(map), s->prefix)))
+	if (map == s->but || (s->prefix && !wl_map_is(map, s->prefix)))
 		return false;
 	s->found = wl_map_symbol(map, s->name, s->version);
 	return s->found != NULL;
@@ -245,6 +245,5 @@ bool wl_address_in(const void *address, const char *soname_prefix)
 {
 	struct wl_place place;
 
-	return wl_place_find(address, &place) &&
-	       wl_text_starts(wl_map_file(place.map), soname_prefix);
+	return wl_place_find(address, &place) && wl_map_is(place.map, soname_prefix);
 }

@@ -236,7 +236,6 @@ static void *context_now(void)
 
 void wl_cupti_stream(uint64_t stream, bool captured)
 {
-	static __thread char own_mark __attribute__((tls_model("initial-exec")));
 	uint64_t key = stream, said = 0, now;
 	uint32_t number = 0, id = 0;
 	void *context = NULL;
@@ -245,7 +244,7 @@ void wl_cupti_stream(uint64_t stream, bool captured)
 		return;
 	if (stream <= CU_STREAM_PER_THREAD) {
 		context = context_now();
-		key = (uintptr_t)context ^ (stream ? (uintptr_t)&own_mark : 1);
+		key = (uintptr_t)context ^ (stream ? (uintptr_t)&wl_depth /* of this thread */ : 1);
 	}
 	if (cu_map_get(&streams_said, key, &said) && said == spool_generation())
 		return;
