@@ -14,4 +14,14 @@ provider/verbsmock-fi.so_SRCS := tests/mock/self.c tests/mock/verbs.c
 provider/verbsmock-fi.so_LDLIBS := $(call pkg_libs,libfabric)
 provider/efamock-fi.so_SRCS := tests/mock/self.c tests/mock/efa.c
 provider/efamock-fi.so_LDLIBS := $(call pkg_libs,libfabric)
+
+# bench_ofi
+BENCHES += bench_ofi
+bench_ofi_SRCS := tests/bench/bench_ofi.c
+bench_ofi_LDLIBS := -ldl
+TEST_SHARED += provider/null-fi.so
+provider/null-fi.so_SRCS := tests/bench/null_fabric.c
+# bench_ofi_rate.sh: the least that any interposer does
+TEST_SHARED += counting/counting-fi.so
+counting/counting-fi.so_SRCS := tests/bench/counting.c
 endif

@@ -7,20 +7,20 @@
 #define OPERAND .addr = (uintptr_t)buf, .bytes = count * ofi_datatype_bytes(datatype)
 #define TARGET  REMOTE, .peer = dest_addr
 #define OPERANDS                                                                                   \
-	ofi_post_atomics(&event, iov, count, datatype);                                            \
+	ofi_post_atomics(it, iov, count, datatype);                                                \
 	if (desc && count)                                                                         \
-	event.desc = (uintptr_t)desc[0]
+	it->desc = (uintptr_t)desc[0]
 #define ATOMIC_MESSAGE                                                                             \
-	ofi_post_atomics(&event, msg->msg_iov, msg->iov_count, msg->datatype);                     \
+	ofi_post_atomics(it, msg->msg_iov, msg->iov_count, msg->datatype);                         \
 	if (msg->desc && msg->iov_count)                                                           \
-		event.desc = (uintptr_t)msg->desc[0];                                              \
+		it->desc = (uintptr_t)msg->desc[0];                                                \
 	if (msg->rma_iov && msg->rma_iov_count) {                                                  \
-		event.remote_addr = msg->rma_iov[0].addr;                                          \
-		event.remote_key = msg->rma_iov[0].key;                                            \
+		it->remote_addr = msg->rma_iov[0].addr;                                            \
+		it->remote_key = msg->rma_iov[0].key;                                              \
 	}                                                                                          \
-	event.peer = msg->addr;                                                                    \
-	event.context = (uintptr_t)msg->context;                                                   \
-	event.data = msg->data
+	it->peer = msg->addr;                                                                      \
+	it->context = (uintptr_t)msg->context;                                                     \
+	it->data = msg->data
 
 POST(hook_write, atomic, write, atomic, "fi_atomic", context,
      (struct fid_ep * ep, const void *buf, size_t count, void *desc, fi_addr_t dest_addr,
@@ -154,8 +154,8 @@ POST(hook_collective_msg, collective, msg, collective, "fi_collectivemsg", msg,
      (struct fid_ep * ep, const struct fi_msg_collective *msg, struct fi_ioc *resultv,
       void **result_desc, size_t result_count, uint64_t flags),
      (ep, msg, resultv, result_desc, result_count, flags), (.flags = flags),
-     (void)(ofi_post_atomics(&event, msg->msg_iov, msg->iov_count, msg->datatype),
-	    event.peer = msg->coll_addr, event.context = (uintptr_t)msg->context))
+     (void)(ofi_post_atomics(it, msg->msg_iov, msg->iov_count, msg->datatype),
+	    it->peer = msg->coll_addr, it->context = (uintptr_t)msg->context))
 
 static const struct ofi_slot collective_slots[] = {
 	OFI_SLOT(fi_ops_collective, barrier, hook_barrier),

@@ -78,25 +78,21 @@ static size_t entry_bytes(uint8_t format)
 }
 
 /* Each format's entry begins with the shorter ones' members. */
-static void entry_record(const struct fid_cq *cq, uint8_t format, const void *at, uint64_t src,
-			 uint64_t now, enum ofi_how how)
+static inline void entry_fill(struct wl_ev_ofi_completion *event, uint8_t format,
+			      const struct fi_cq_tagged_entry *entry)
 {
-	const struct fi_cq_tagged_entry *entry = at;
-	struct wl_ev_ofi_completion event = {.cq = (uintptr_t)cq, .src = src};
-
 	if (format >= FI_CQ_FORMAT_CONTEXT)
-		event.context = (uintptr_t)entry->op_context;
+		event->context = (uintptr_t)entry->op_context;
 	if (format >= FI_CQ_FORMAT_MSG) {
-		event.flags = entry->flags;
-		event.bytes = entry->len;
+		event->flags = entry->flags;
+		event->bytes = entry->len;
 	}
 	if (format >= FI_CQ_FORMAT_DATA) {
-		event.buf = (uintptr_t)entry->buf;
-		event.data = entry->data;
+		event->buf = (uintptr_t)entry->buf;
+		event->data = entry->data;
 	}
 	if (format >= FI_CQ_FORMAT_TAGGED)
-		event.tag = entry->tag;
-	(void)spool_append(WL_EV_ofi_completion, now, now, ofi_flags(how), &event, sizeof(event));
+		event->tag = entry->tag;
 }
 
 static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const void *buf,
@@ -111,9 +107,14 @@ static __attribute__((noinline)) void entries_record(struct fid_cq *cq, const vo
 	/* A thread's records are in order of their end: the run that these ended comes first. */
 	ofi_poll_flush(cq);
 	now = spool_now();
-	for (ssize_t i = 0; i < count; i++)
-		entry_record(cq, format, (const char *)buf + (size_t)i * bytes,
-			     src ? src[i] : FI_ADDR_UNSPEC, now, how);
+	for (ssize_t i = 0; i < count; i++) {
+		const void *entry = (const char *)buf + (size_t)i * bytes;
+		uint64_t from = src ? src[i] : FI_ADDR_UNSPEC;
+
+		SPOOL_RECORD(ofi_completion, now, now, ofi_flags(how),
+			     ((struct wl_ev_ofi_completion){.cq = (uintptr_t)cq, .src = from}),
+			     entry_fill(it, format, entry));
+	}
 }
 
 /* --- reads ------------------------------------------------------------------------------------ */

@@ -56,8 +56,8 @@ const struct ofi_slots ofi_msg_slots = OFI_SLOTS(msg_slots);
 
 #define TAGGED_MESSAGE                                                                             \
 	MESSAGE;                                                                                   \
-	event.tag = msg->tag;                                                                      \
-	event.ignore = msg->ignore
+	it->tag = msg->tag;                                                                        \
+	it->ignore = msg->ignore
 
 POST(hook_trecv, tagged, recv, trecv, "fi_trecv", context,
      (struct fid_ep * ep, void *buf, size_t len, void *desc, fi_addr_t src_addr, uint64_t tag,

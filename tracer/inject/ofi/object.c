@@ -244,8 +244,23 @@ uint8_t ofi_descriptor_iface_slow(const void *descriptor)
 
 /* --- libfabric's own code --------------------------------------------------------------------- */
 
-struct ofi_text ofi_texts[OFI_TEXTS];
-_Atomic unsigned ofi_text_count;
+#define TEXTS 16
+struct text {
+	uintptr_t start, bytes;
+};
+static struct text texts[TEXTS];
+static _Atomic unsigned text_count;
+_Atomic uintptr_t ofi_text_least = UINTPTR_MAX, ofi_text_end;
+
+bool ofi_in_texts(const void *caller)
+{
+	unsigned count = atomic_load_explicit(&text_count, memory_order_acquire);
+
+	for (unsigned i = 0; i < count; i++)
+		if ((uintptr_t)caller - texts[i].start < texts[i].bytes)
+			return true;
+	return false;
+}
 
 enum ofi_how ofi_enter_layer(bool inside)
 {
@@ -256,7 +271,7 @@ enum ofi_how ofi_enter_layer(bool inside)
 
 struct text_search {
 	uintptr_t address;
-	struct ofi_text found;
+	struct text found;
 };
 
 /* libfabric itself, or a provider in an object of its own. Where libfabric is part of the program or
@@ -285,7 +300,7 @@ static int text_visit(struct dl_phdr_info *info, size_t size, void *data)
 
 		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) &&
 		    search->address - start < segment->p_memsz) {
-			search->found = (struct ofi_text){start, segment->p_memsz};
+			search->found = (struct text){start, segment->p_memsz};
 			return 1;
 		}
 	}
@@ -296,16 +311,25 @@ void ofi_text_add(const void *address)
 {
 	static _Atomic unsigned claimed;
 	struct text_search search = {.address = (uintptr_t)address};
+	uintptr_t bound, end;
 	unsigned at, count;
 
 	if (ofi_internal(address) || !dl_iterate_phdr(text_visit, &search))
 		return;
 	at = atomic_fetch_add(&claimed, 1);
-	if (at >= OFI_TEXTS)
+	if (at >= TEXTS)
 		return;
-	ofi_texts[at] = search.found;
+	texts[at] = search.found;
 	/* An entry before it that another thread has yet to fill matches nothing (bytes 0). */
-	count = atomic_load(&ofi_text_count);
-	while (count < at + 1 && !atomic_compare_exchange_weak(&ofi_text_count, &count, at + 1))
+	count = atomic_load(&text_count);
+	while (count < at + 1 && !atomic_compare_exchange_weak(&text_count, &count, at + 1))
+		;
+	bound = atomic_load(&ofi_text_least);
+	while (search.found.start < bound &&
+	       !atomic_compare_exchange_weak(&ofi_text_least, &bound, search.found.start))
+		;
+	end = search.found.start + search.found.bytes;
+	bound = atomic_load(&ofi_text_end);
+	while (end > bound && !atomic_compare_exchange_weak(&ofi_text_end, &bound, end))
 		;
 }

@@ -33,6 +33,8 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#pragma GCC visibility push(hidden)
+
 enum ofi_table_kind {
 	OFI_TABLE_FID,
 	OFI_TABLE_FABRIC,
@@ -96,17 +98,15 @@ static inline bool ofi_is_ours(const void *ops)
 	return (uintptr_t)ops - (uintptr_t)ofi_arena < OFI_ARENA_BYTES;
 }
 
-/* Each hooked copy is preceded by a pointer to its struct ofi_table. */
+/* Each hooked copy is preceded by pointers to its struct ofi_table and to the original. */
 static inline const struct ofi_table *ofi_table_of(const void *ops)
 {
-	return ofi_is_ours(ops) ? ((const struct ofi_table *const *)ops)[-1] : NULL;
+	return ofi_is_ours(ops) ? ((const struct ofi_table *const *)ops)[-2] : NULL;
 }
 
 static inline const void *ofi_original(const void *ops)
 {
-	const struct ofi_table *table = ofi_table_of(ops);
-
-	return table ? table->original : ops;
+	return __builtin_expect(ofi_is_ours(ops), 1) ? ((const void *const *)ops)[-1] : ops;
 }
 /* The provider's table behind a pointer found in an object. */
 #define OFI_REAL(pointer) ((__typeof__(pointer))ofi_original(pointer))
@@ -163,23 +163,23 @@ static inline uint8_t ofi_descriptor_iface(const void *descriptor)
 
 /* --- who calls (object.c) --------------------------------------------------------------------- */
 
-/* Code of libfabric and its providers: a call from there is not the job's. */
-struct ofi_text {
-	uintptr_t start, bytes;
-};
-#define OFI_TEXTS 16
-extern struct ofi_text ofi_texts[OFI_TEXTS];
-extern _Atomic unsigned ofi_text_count;
+/* Code of libfabric and its providers (the object that holds the address): a call from there is not the
+ * job's. */
 void ofi_text_add(const void *address);
+
+/* From the first of them to the end of the last: most callers are outside at one look. */
+extern _Atomic uintptr_t ofi_text_least, ofi_text_end;
+bool ofi_in_texts(const void *caller);
 
 static inline bool ofi_internal(const void *caller)
 {
-	unsigned count = atomic_load_explicit(&ofi_text_count, memory_order_relaxed);
-
-	for (unsigned i = 0; i < count; i++)
-		if ((uintptr_t)caller - ofi_texts[i].start < ofi_texts[i].bytes)
-			return true;
-	return false;
+	return __builtin_expect(
+		       (uintptr_t)caller >= atomic_load_explicit(&ofi_text_least,
+								 memory_order_relaxed) &&
+			       (uintptr_t)caller <
+				       atomic_load_explicit(&ofi_text_end, memory_order_relaxed),
+		       0) &&
+	       ofi_in_texts(caller);
 }
 
 /* What a hook has to do with the call it is in. */
@@ -262,5 +262,7 @@ void ofi_door_used(struct ofi_object *fabric, enum ofi_how how);
 
 /* Completion queues: the empty reads this thread has counted on it are written out (cq.c). */
 void ofi_poll_flush(const void *queue);
+
+#pragma GCC visibility pop
 
 #endif

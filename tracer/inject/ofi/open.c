@@ -68,8 +68,8 @@ static void domain_record(struct fid_fabric *fabric, struct fi_info *info,
 		domain_adopt(fabric, info, *domain);
 		what.object = *domain;
 		what.name = provider_name(info);
-		what.caps = info->caps;
-		what.mode = info->domain_attr ? (uint64_t)info->domain_attr->mr_mode : 0;
+		what.caps = info ? info->caps : 0;
+		what.mode = info && info->domain_attr ? (uint64_t)info->domain_attr->mr_mode : 0;
 	}
 	open_record(&what, begin, ret, how);
 }

@@ -12,23 +12,21 @@ struct pending {
 	uint64_t begin;
 	uint32_t retries;
 };
-static __thread struct {
-	unsigned used;
-	struct pending operation[PENDING];
-} pending __attribute__((tls_model("initial-exec")));
+static __thread struct pending pending[PENDING] __attribute__((tls_model("initial-exec")));
+__thread unsigned ofi_pending __attribute__((tls_model("initial-exec")));
 
 static struct pending *pending_find(const void *ep, const void *identity)
 {
-	for (unsigned i = 0; i < pending.used; i++)
-		if (pending.operation[i].ep == ep && pending.operation[i].identity == identity)
-			return &pending.operation[i];
+	for (unsigned i = 0; i < ofi_pending; i++)
+		if (pending[i].ep == ep && pending[i].identity == identity)
+			return &pending[i];
 	return NULL;
 }
 
 static void pending_remove(struct pending *operation)
 {
-	pending.used--;
-	*operation = pending.operation[pending.used];
+	ofi_pending--;
+	*operation = pending[ofi_pending];
 }
 
 void ofi_post_again(const void *ep, const void *identity, uint64_t begin, enum ofi_how how)
@@ -42,36 +40,31 @@ void ofi_post_again(const void *ep, const void *identity, uint64_t begin, enum o
 		operation->retries++;
 		return;
 	}
-	if (pending.used == PENDING) {
-		struct pending *oldest = &pending.operation[0];
+	if (ofi_pending == PENDING) {
+		struct pending *oldest = &pending[0];
 
 		for (unsigned i = 1; i < PENDING; i++)
-			if (pending.operation[i].begin < oldest->begin)
-				oldest = &pending.operation[i];
+			if (pending[i].begin < oldest->begin)
+				oldest = &pending[i];
 		SPOOL_EMIT(ofi_post, oldest->begin, oldest->begin, 0, .ep = (uintptr_t)oldest->ep,
 			   .context = (uintptr_t)oldest->identity, .retries = oldest->retries,
 			   .api = OFI_NAME("(given up)"), .status = -FI_EAGAIN);
 		pending_remove(oldest);
 	}
-	pending.operation[pending.used++] = (struct pending){ep, identity, begin, 1};
+	pending[ofi_pending++] = (struct pending){ep, identity, begin, 1};
 }
 
-void ofi_post_record(struct wl_ev_ofi_post *event, const void *identity, uint64_t begin,
-		     ssize_t ret, enum ofi_how how)
+uint32_t ofi_post_retries(const void *ep, const void *identity, uint64_t *begin, enum ofi_how how)
 {
-	if (__builtin_expect(pending.used != 0, 0) && how == OFI_JOB) {
-		struct pending *operation =
-			pending_find((const void *)(uintptr_t)event->ep, identity);
+	struct pending *operation = how == OFI_JOB ? pending_find(ep, identity) : NULL;
+	uint32_t retries;
 
-		if (operation) {
-			begin = operation->begin;
-			event->retries = operation->retries;
-			pending_remove(operation);
-		}
-	}
-	event->status = (int32_t)ret;
-	(void)spool_append(WL_EV_ofi_post, begin, spool_now(), ofi_flags(how), event,
-			   sizeof(*event));
+	if (!operation)
+		return 0;
+	*begin = operation->begin;
+	retries = operation->retries;
+	pending_remove(operation);
+	return retries;
 }
 
 void ofi_post_ranges(struct wl_ev_ofi_post *event, const struct iovec *iov, size_t count)

@@ -13,10 +13,11 @@
 /* Notes that the provider answered -FI_EAGAIN: the job will come again with the same arguments. */
 void ofi_post_again(const void *ep, const void *identity, uint64_t begin, enum ofi_how how);
 
-/* Records the operation; identity is what it was called with at every attempt (its context, or the
- * message struct's address), so that earlier attempts are found. */
-void ofi_post_record(struct wl_ev_ofi_post *event, const void *identity, uint64_t begin,
-		     ssize_t ret, enum ofi_how how);
+/* How many operations of this thread were answered so and not tried since. */
+extern __thread unsigned ofi_pending __attribute__((tls_model("initial-exec")));
+/* How often this one was, and when it was tried first. identity is what it was called with at every attempt
+ * (its context, or the message struct's address), so that earlier attempts are found. */
+uint32_t ofi_post_retries(const void *ep, const void *identity, uint64_t *begin, enum ofi_how how);
 
 /* Sums a caller's ranges. Only after the real call has succeeded. */
 void ofi_post_ranges(struct wl_ev_ofi_post *event, const struct iovec *iov, size_t count);
@@ -29,13 +30,15 @@ uint64_t ofi_datatype_bytes(enum fi_datatype type);
  *     table      member of struct fid_ep
  *     kind       enum wl_ofi_op's word
  *     plain      initializers from arguments passed by value
- *     after      statements on `event` that look behind the caller's pointers (success only)
+ *     after      statements on `it`, the record's arguments, that look behind the caller's pointers
+ *                (success only)
  */
 #define POST(hook, table, operation_, kind_, api_, identity, parameters, arguments, plain, after)  \
 	static ssize_t hook parameters                                                             \
 	{                                                                                          \
 		__typeof__(ep->table) real = OFI_REAL(ep->table);                                  \
 		enum ofi_how how = OFI_ENTER();                                                    \
+		uint32_t tries = 0;                                                                \
 		uint64_t begin;                                                                    \
 		ssize_t ret;                                                                       \
                                                                                                    \
@@ -48,14 +51,17 @@ uint64_t ofi_datatype_bytes(enum fi_datatype type);
 			ofi_post_again(ep, identity, begin, how);                                  \
 			return ret;                                                                \
 		}                                                                                  \
-		struct wl_ev_ofi_post event = {.ep = (uintptr_t)ep,                                \
-					       .api = OFI_NAME(api_),                              \
-					       .op = WL_ofi_op_##kind_,                            \
-					       POST_UNPACK plain};                                 \
-		if (ret == 0) {                                                                    \
-			after;                                                                     \
-		}                                                                                  \
-		ofi_post_record(&event, identity, begin, ret, how);                                \
+		if (__builtin_expect(ofi_pending, 0))                                              \
+			tries = ofi_post_retries(ep, identity, &begin, how);                       \
+		SPOOL_RECORD(                                                                      \
+			ofi_post, begin, spool_now(), ofi_flags(how),                              \
+			((struct wl_ev_ofi_post){.ep = (uintptr_t)ep,                              \
+						 .api = OFI_NAME(api_),                            \
+						 .status = (int32_t)ret,                           \
+						 .op = WL_ofi_op_##kind_,                          \
+						 .retries = tries,                                 \
+						 POST_UNPACK plain}),                              \
+			if (ret == 0) { after; });                                                 \
 		return ret;                                                                        \
 	}
 #define POST_UNPACK(...) __VA_ARGS__
@@ -68,20 +74,20 @@ uint64_t ofi_datatype_bytes(enum fi_datatype type);
 
 /* After success: a vector of ranges with its descriptors. */
 #define RANGES                                                                                     \
-	ofi_post_ranges(&event, iov, count);                                                       \
+	ofi_post_ranges(it, iov, count);                                                           \
 	if (desc && count) {                                                                       \
-		event.desc = (uintptr_t)desc[0];                                                   \
-		event.iface = ofi_descriptor_iface(desc[0]);                                       \
+		it->desc = (uintptr_t)desc[0];                                                     \
+		it->iface = ofi_descriptor_iface(desc[0]);                                         \
 	}
 /* After success: what every *msg struct has. */
 #define MESSAGE                                                                                    \
-	ofi_post_ranges(&event, msg->msg_iov, msg->iov_count);                                     \
+	ofi_post_ranges(it, msg->msg_iov, msg->iov_count);                                         \
 	if (msg->desc && msg->iov_count) {                                                         \
-		event.desc = (uintptr_t)msg->desc[0];                                              \
-		event.iface = ofi_descriptor_iface(msg->desc[0]);                                  \
+		it->desc = (uintptr_t)msg->desc[0];                                                \
+		it->iface = ofi_descriptor_iface(msg->desc[0]);                                    \
 	}                                                                                          \
-	event.peer = msg->addr;                                                                    \
-	event.context = (uintptr_t)msg->context;                                                   \
-	event.data = msg->data
+	it->peer = msg->addr;                                                                      \
+	it->context = (uintptr_t)msg->context;                                                     \
+	it->data = msg->data
 
 #endif

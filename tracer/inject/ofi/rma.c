@@ -7,8 +7,8 @@
 #define RMA_MESSAGE                                                                                \
 	MESSAGE;                                                                                   \
 	if (msg->rma_iov && msg->rma_iov_count) {                                                  \
-		event.remote_addr = msg->rma_iov[0].addr;                                          \
-		event.remote_key = msg->rma_iov[0].key;                                            \
+		it->remote_addr = msg->rma_iov[0].addr;                                            \
+		it->remote_key = msg->rma_iov[0].key;                                              \
 	}
 
 POST(hook_read, rma, read, read, "fi_read", context,

@@ -70,7 +70,7 @@ static void *snapshot_of(struct ofi_table *table)
 
 static void *copy_of(struct ofi_table *table)
 {
-	return (char *)(table + 1) + table->bytes + sizeof(void *);
+	return (char *)(table + 1) + table->bytes + 2 * sizeof(void *);
 }
 
 static struct ofi_table *table_find(const void *original, size_t bytes, enum ofi_table_kind kind,
@@ -88,7 +88,7 @@ static struct ofi_table *table_find(const void *original, size_t bytes, enum ofi
 static struct ofi_table *table_make(const void *original, size_t bytes, enum ofi_table_kind kind,
 				    uint8_t format)
 {
-	struct ofi_table *table = arena_take(sizeof(*table) + 2 * bytes + sizeof(void *));
+	struct ofi_table *table = arena_take(sizeof(*table) + 2 * bytes + 2 * sizeof(void *));
 
 	if (!table)
 		return NULL;
@@ -98,7 +98,8 @@ static struct ofi_table *table_make(const void *original, size_t bytes, enum ofi
 	table->format = format;
 	memcpy(snapshot_of(table), original, bytes);
 	memcpy(copy_of(table), original, bytes);
-	((struct ofi_table **)copy_of(table))[-1] = table;
+	((struct ofi_table **)copy_of(table))[-2] = table;
+	((const void **)copy_of(table))[-1] = original;
 	put_hooks(copy_of(table), bytes, slots_of(kind));
 	table->next = atomic_load_explicit(&tables, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&tables, &table->next, table,
