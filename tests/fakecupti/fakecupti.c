@@ -50,6 +50,7 @@ static uint64_t kinds;
 static uint32_t version = 130001;
 static const struct layout *layout = &new_layout;
 static bool flushing;
+static _Atomic int delivering; /* buffers on their way to the client */
 
 /* The buffer being filled, and those that still wait for work. */
 struct buffer {
@@ -223,6 +224,7 @@ static uint8_t *room(size_t bytes, struct buffer **full)
 		if (filling) {
 			struct buffer **list = filling->pending ? &waiting : full;
 
+			delivering += list == full;
 			filling->next = *list;
 			*list = filling;
 		}
@@ -239,6 +241,7 @@ static void give_back_all(struct buffer *list)
 
 		give_back(list);
 		list = next;
+		delivering--;
 	}
 }
 
@@ -302,6 +305,7 @@ static void done(void *what, const struct fakecuda_work *work)
 			*at = buffer->next;
 			buffer->next = NULL;
 			full = buffer;
+			delivering++;
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -452,8 +456,10 @@ EXPORT int cuptiActivityFlushAll(uint32_t flag)
 			place->buffer = NULL;
 		full = waiting;
 		waiting = NULL;
-		for (struct buffer *b = full; b; b = b->next)
+		for (struct buffer *b = full; b; b = b->next) {
 			b->pending = 0;
+			delivering++;
+		}
 		if (filling)
 			filling->pending = 0;
 	}
@@ -462,9 +468,12 @@ EXPORT int cuptiActivityFlushAll(uint32_t flag)
 		last->next = full;
 		full = last;
 		filling = NULL;
+		delivering++;
 	}
 	pthread_mutex_unlock(&lock);
 	give_back_all(full);
+	while (delivering) /* by other threads */
+		usleep(50);
 	pthread_mutex_lock(&lock);
 	flushing = false;
 	pthread_mutex_unlock(&lock);

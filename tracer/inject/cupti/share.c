@@ -28,7 +28,7 @@ static struct {
 	 * made in the window, which its kernels alone do not tell: they may begin later. */
 	_Atomic uint32_t least, greatest;
 	_Atomic(uint8_t *) spare; /* a buffer of its, with room for spare_size bytes */
-	size_t spare_size;
+	_Atomic size_t spare_size;
 } other;
 
 #define STALE_SECONDS 5
@@ -66,8 +66,24 @@ bool cupti_share_stale(void)
 struct moment {
 	uint64_t ours, theirs;
 };
-static struct moment first_moment, last_moment;
-static _Atomic bool same_clock;
+/* Two moments that lie apart. */
+struct two_clocks {
+	bool same; /* they are one clock */
+	struct moment first, last;
+};
+static struct two_clocks clocks;
+static atomic_flag clocks_held = ATOMIC_FLAG_INIT; /* for a few loads and stores */
+
+static void clocks_hold(void)
+{
+	while (atomic_flag_test_and_set_explicit(&clocks_held, memory_order_acquire))
+		;
+}
+
+static void clocks_let_go(void)
+{
+	atomic_flag_clear_explicit(&clocks_held, memory_order_release);
+}
 
 static uint64_t their_now(void)
 {
@@ -111,29 +127,44 @@ static bool clocks_agree(void)
 
 static void clock_begin(void)
 {
-	atomic_store(&same_clock, clocks_agree());
-	first_moment = last_moment = moment_now();
+	struct two_clocks now = {.same = clocks_agree(), .first = moment_now()};
+
+	now.last = now.first;
+	clocks_hold();
+	clocks = now;
+	clocks_let_go();
 }
 
-/* Before a buffer is given: where the two clocks stand. */
-static void clock_look(void)
+/* Where the two clocks stand now. */
+static struct two_clocks clock_look(void)
 {
-	if (atomic_load_explicit(&same_clock, memory_order_relaxed))
-		return;
-	last_moment = moment_now();
+	struct two_clocks now;
+	struct moment moment;
+
+	clocks_hold();
+	now = clocks;
+	clocks_let_go();
+	if (now.same)
+		return now;
+	moment = moment_now();
+	clocks_hold();
+	now = clocks;
+	now.last = clocks.last = moment;
+	clocks_let_go();
+	return now;
 }
 
-static uint64_t to_theirs(uint64_t ours)
+static uint64_t to_theirs(const struct two_clocks *by, uint64_t ours)
 {
 	double slope = 1;
 
 	if (!ours)
 		return 0;
-	if (last_moment.ours > first_moment.ours)
-		slope = (double)(last_moment.theirs - first_moment.theirs) /
-			(double)(last_moment.ours - first_moment.ours);
-	return last_moment.theirs +
-	       (uint64_t)(int64_t)((double)(int64_t)(ours - last_moment.ours) * slope);
+	if (by->last.ours > by->first.ours)
+		slope = (double)(by->last.theirs - by->first.theirs) /
+			(double)(by->last.ours - by->first.ours);
+	return by->last.theirs +
+	       (uint64_t)(int64_t)((double)(int64_t)(ours - by->last.ours) * slope);
 }
 
 /* Offset of the start of a record of that kind, its end following; 0 for kinds without. */
@@ -164,7 +195,7 @@ static size_t times_at(uint32_t kind)
 	return 0;
 }
 
-static void times_convert(uint8_t *record, uint32_t kind)
+static void times_convert(const struct two_clocks *by, uint8_t *record, uint32_t kind)
 {
 	size_t at = times_at(kind);
 	uint64_t times[2];
@@ -172,8 +203,8 @@ static void times_convert(uint8_t *record, uint32_t kind)
 	if (!at)
 		return;
 	memcpy(times, record + at, sizeof(times));
-	times[0] = to_theirs(times[0]);
-	times[1] = to_theirs(times[1]);
+	times[0] = to_theirs(by, times[0]);
+	times[1] = to_theirs(by, times[1]);
 	memcpy(record + at, times, sizeof(times));
 }
 
@@ -241,6 +272,7 @@ static bool is_theirs(const struct cupti_record *record)
 struct share {
 	uint8_t *buffer; /* of its */
 	size_t size, used;
+	struct two_clocks clocks;
 };
 
 /* Has one of its buffers in hand. */
@@ -257,7 +289,7 @@ static void spare_have(void)
 		return;
 	other.spare_size = size;
 	if (!atomic_compare_exchange_strong(&other.spare, &none, buffer))
-		atomic_load(&other.complete)(NULL, 0, buffer, size, 0);
+		atomic_load (&other.complete)(NULL, 0, buffer, size, 0);
 }
 
 /* The next one is had before one is given back: in its window the client is never without. */
@@ -277,7 +309,7 @@ static bool share_room(struct share *share, size_t bytes)
 		spare_have();
 	}
 	if (full.buffer)
-		atomic_load(&other.complete)(NULL, 0, full.buffer, full.size, full.used);
+		atomic_load (&other.complete)(NULL, 0, full.buffer, full.size, full.used);
 	return share->buffer && share->size >= bytes;
 }
 
@@ -286,7 +318,7 @@ static void spare_return(void)
 	uint8_t *buffer = atomic_exchange(&other.spare, NULL);
 
 	if (buffer)
-		atomic_load(&other.complete)(NULL, 0, buffer, other.spare_size, 0);
+		atomic_load (&other.complete)(NULL, 0, buffer, other.spare_size, 0);
 }
 
 static void share_record(struct share *share, const struct cupti_record *record, size_t bytes)
@@ -294,17 +326,28 @@ static void share_record(struct share *share, const struct cupti_record *record,
 	if (!is_theirs(record) || !share_room(share, bytes))
 		return;
 	memcpy(share->buffer + share->used, record, bytes);
-	if (!atomic_load_explicit(&same_clock, memory_order_relaxed))
-		times_convert(share->buffer + share->used, record->kind);
+	if (!share->clocks.same)
+		times_convert(&share->clocks, share->buffer + share->used, record->kind);
 	share->used += bytes;
 }
 
-void cupti_share_give(uint8_t *buffer, size_t valid)
+static _Atomic uint32_t giving; /* threads that are at it */
+
+/* What another thread has begun to give is in it when a flush returns. Not for ever: the client may hold that
+ * thread up. */
+static void givers_await(void)
+{
+	const struct timespec pause = {.tv_nsec = 50 * 1000};
+
+	for (unsigned tries = 0; atomic_load(&giving) && tries < 20000; tries++)
+		nanosleep(&pause, NULL);
+}
+
+static void give(uint8_t *buffer, size_t valid)
 {
 	struct cupti_record *record = NULL, *before = NULL;
-	struct share share = {0};
+	struct share share = {.clocks = clock_look()};
 
-	clock_look();
 	calls_note(buffer, valid);
 	/* A record is as long as the way to the next one. */
 	while (wl_cupti.next_record(buffer, valid, &record) == CUPTI_OK) {
@@ -315,7 +358,15 @@ void cupti_share_give(uint8_t *buffer, size_t valid)
 	if (before)
 		share_record(&share, before, (size_t)((char *)buffer + valid - (char *)before));
 	if (share.buffer)
-		atomic_load(&other.complete)(NULL, 0, share.buffer, share.size, share.used);
+		atomic_load (&other.complete)(NULL, 0, share.buffer, share.size, share.used);
+}
+
+void cupti_share_give(uint8_t *buffer, size_t valid)
+{
+	atomic_fetch_add(&giving, 1);
+	if (cupti_share_open())
+		give(buffer, valid);
+	atomic_fetch_sub(&giving, 1);
 }
 
 void cupti_share_return(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
@@ -475,6 +526,7 @@ SHARED(cuptiActivityFlushAll, (uint32_t flag))
 	cupti_flush_take();
 	result = real(flag);
 	cupti_flush_give();
+	givers_await();
 	if (is_ending())
 		window_close();
 	return result;
