@@ -6,6 +6,12 @@
  * queue an endpoint's operations complete on. Contexts are distinct among outstanding operations only
  * if the job keeps them so: where several operations of one queue, direction and context are
  * outstanding at once the oldest is taken and the match is called approximate.
+ *
+ * A match is called exact only where no other operation can be meant. Records come by their end, so a post
+ * that another thread is still in is not known yet: a context that says nothing (NULL) is never exact where
+ * there are several threads or records are missing, nor one that several threads post with, nor a completion
+ * that was read before its post returned; unless the provider asks for contexts of its own (FI_CONTEXT),
+ * which are distinct.
  */
 #include "exporters/model/match.h"
 
@@ -24,6 +30,10 @@
 #define OFI_COMPLETION           (1ull << 24)
 #define OFI_SELECTIVE_COMPLETION (1ull << 59)
 
+#define OFI_CONTEXT2 (1ull << 52)
+#define OFI_CONTEXT  (1ull << 59)
+
+#define POSTERS   4096 /* contexts lately posted with, a power of two */
 #define EARLY_MAX 1024 /* completions kept whose post has not been recorded yet */
 
 enum direction { TRANSMIT, RECEIVE, DIRECTIONS };
@@ -33,6 +43,7 @@ struct endpoint {
 	struct open_node node; /* key: handle, 0 */
 	uint64_t cq[DIRECTIONS];
 	bool selective[DIRECTIONS];
+	bool distinct;      /* its contexts are, as its provider demands */
 	uint64_t shared_rx; /* shared receive context bound to it */
 	uint32_t provider;  /* string id */
 };
@@ -62,6 +73,10 @@ struct match_transfers {
 	struct open_table endpoints, operations, registrations;
 	uint64_t *post_ordinals, *completion_ordinals; /* by thread */
 	uint64_t registration_serial;
+	struct {
+		uint64_t key;
+		uint32_t thread;
+	} posters[POSTERS];
 	struct early *early;
 	unsigned early_next;
 };
@@ -305,6 +320,24 @@ static bool completes_at_return(const struct endpoint *endpoint, const struct tr
 	return endpoint->selective[way] && !(MODEL_ARG(post, ofi_post, flags) & OFI_COMPLETION);
 }
 
+/* Whether another post may have the same context at the same time without being known yet. */
+static bool may_be_shared(struct match_transfers *transfers, const struct endpoint *endpoint,
+			  const struct trace_event *post, uint64_t key)
+{
+	const struct model_process *process =
+		&transfers->context->model->processes[transfers->context->process]->public;
+	unsigned at = (unsigned)(key % POSTERS);
+	bool other =
+		transfers->posters[at].key == key && transfers->posters[at].thread != post->thread;
+
+	transfers->posters[at].key = key;
+	transfers->posters[at].thread = other ? UINT32_MAX : post->thread;
+	if (endpoint && endpoint->distinct)
+		return false;
+	return other || (!MODEL_ARG(post, ofi_post, context) &&
+			 (process->thread_count > 1 || process->incomplete));
+}
+
 static void feed_post(struct match_transfers *transfers, const struct trace_event *post)
 {
 	uint64_t ordinal = transfers->post_ordinals[post->thread]++;
@@ -328,7 +361,7 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 			 (struct model_transfer){.post = *post,
 						 .post_ordinal = ordinal,
 						 .provider = endpoint ? endpoint->provider : 0,
-						 .exact = true},
+						 .exact = endpoint && endpoint->distinct},
 			 &early->event, early->ordinal);
 		early->used = false;
 		return;
@@ -345,6 +378,7 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 	operation->post = *post;
 	operation->ordinal = ordinal;
 	operation->provider = endpoint ? endpoint->provider : 0;
+	operation->ambiguous = may_be_shared(transfers, endpoint, post, key);
 	if (other) {
 		((struct operation *)open_at(&transfers->operations, other))->ambiguous = true;
 		operation->ambiguous = true;
@@ -471,8 +505,10 @@ static void feed_open(struct match_transfers *transfers, const struct trace_even
 		return;
 	endpoint_forget(transfers, object);
 	endpoint = endpoint_get(transfers, object);
-	if (endpoint)
-		endpoint->provider = (uint32_t)MODEL_ARG(event, ofi_open, name);
+	if (!endpoint)
+		return;
+	endpoint->provider = (uint32_t)MODEL_ARG(event, ofi_open, name);
+	endpoint->distinct = (MODEL_ARG(event, ofi_open, mode) & (OFI_CONTEXT | OFI_CONTEXT2)) != 0;
 }
 
 /* Operations of an endpoint that is no more will not complete. */
