@@ -28,6 +28,18 @@
 #include "tracer/events/events.def"
 #undef A
 
+/* wl_fill_NAME: copies the arguments one by one, so that those still in registers need no memory. */
+#define A(type, name, show) to->name = from->name;
+#define WL_EVENT(name, number, category, form, args)                                               \
+	static inline __attribute__((always_inline)) void wl_fill_##name(                          \
+		struct wl_ev_##name *to, const struct wl_ev_##name *from)                          \
+	{                                                                                          \
+		(void)to, (void)from;                                                              \
+		args                                                                               \
+	}
+#include "tracer/events/events.def"
+#undef A
+
 /* WL_EV_NAME: an event's number. */
 enum wl_event {
 #define WL_EVENT(name, number, category, form, args) WL_EV_##name = (number),

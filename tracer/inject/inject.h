@@ -150,7 +150,7 @@ struct wl_name {
 	const char *text;
 	_Atomic uint64_t cached; /* spool_generation() << 32 | id */
 };
-static inline uint32_t wl_name_id(struct wl_name *name)
+static inline __attribute__((always_inline)) uint32_t wl_name_id(struct wl_name *name)
 {
 	uint64_t cached = atomic_load_explicit(&name->cached, memory_order_relaxed);
 	uint32_t generation = spool_generation();

@@ -120,15 +120,17 @@ void spool_writer_record(bool on);
 bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t flags,
 		       const void *args, size_t args_bytes);
 
+/* The path of an event: in line wherever it is used. */
+#define SPOOL_HOT static inline __attribute__((always_inline))
+
 #define SPOOL_PREFETCH 512 /* bytes ahead: some ten records */
 
 /*
  * Begins a record in room that is there; what follows are its arguments. The caller has set
  * self->writing, fills the arguments in, commits and clears it.
  */
-static inline struct spool_record *spool_put(struct spool_thread *self, size_t bytes,
-					     uint16_t event, uint64_t begin, uint64_t end,
-					     uint32_t flags)
+SPOOL_HOT struct spool_record *spool_put(struct spool_thread *self, size_t bytes, uint16_t event,
+					 uint64_t begin, uint64_t end, uint32_t flags)
 {
 	uint8_t *at = self->cursor;
 	struct spool_record *record = (struct spool_record *)at;
@@ -147,7 +149,7 @@ static inline struct spool_record *spool_put(struct spool_thread *self, size_t b
 	return record;
 }
 
-static inline void spool_commit(struct spool_thread *self, size_t bytes)
+SPOOL_HOT void spool_commit(struct spool_thread *self, size_t bytes)
 {
 	uint8_t *at = self->cursor + bytes;
 
@@ -169,8 +171,8 @@ static inline void spool_commit(struct spool_thread *self, size_t bytes)
  * handler's record then goes to another chunk, so that neither can damage the other, whether or not
  * the interrupted one resumes.
  */
-static inline void *spool_begin(struct spool_thread *self, uint16_t event, uint64_t begin,
-				uint64_t end, uint32_t flags, size_t args_bytes)
+SPOOL_HOT void *spool_begin(struct spool_thread *self, uint16_t event, uint64_t begin, uint64_t end,
+			    uint32_t flags, size_t args_bytes)
 {
 	size_t bytes = SPOOL_RECORD_BYTES(args_bytes);
 
@@ -189,7 +191,7 @@ static inline void *spool_begin(struct spool_thread *self, uint16_t event, uint6
 	return NULL;
 }
 
-static inline void spool_done(struct spool_thread *self, size_t args_bytes)
+SPOOL_HOT void spool_done(struct spool_thread *self, size_t args_bytes)
 {
 	spool_commit(self, SPOOL_RECORD_BYTES(args_bytes));
 	atomic_signal_fence(memory_order_seq_cst);
@@ -233,13 +235,14 @@ static inline bool spool_append(uint16_t event, uint64_t begin, uint64_t end, ui
 				    record_flags_, sizeof(*it));                                   \
                                                                                                    \
 		if (__builtin_expect(it != NULL, 1)) {                                             \
-			*it = (value);                                                             \
+			wl_fill_##event_name(it, &(value));                                        \
 			__VA_ARGS__;                                                               \
 			spool_done(record_self_, sizeof(*it));                                     \
 		} else {                                                                           \
-			struct wl_ev_##event_name record_copy_ = (value);                          \
+			struct wl_ev_##event_name record_copy_;                                    \
                                                                                                    \
 			it = &record_copy_;                                                        \
+			wl_fill_##event_name(it, &(value));                                        \
 			__VA_ARGS__;                                                               \
 			spool_append_slow(WL_EV_##event_name, record_begin_, record_end_,          \
 					  record_flags_, it, sizeof(*it));                         \
@@ -257,8 +260,8 @@ static inline bool spool_append(uint16_t event, uint64_t begin, uint64_t end, ui
 /* In-flight slot: which call the thread is in. Only for calls that can block. */
 void spool_enter_slow(uint16_t event, uint32_t api, uint64_t since, uint32_t stack,
 		      uint64_t object);
-static inline void spool_enter(uint16_t event, uint32_t api, uint64_t since, uint32_t stack,
-			       uint64_t object)
+SPOOL_HOT void spool_enter(uint16_t event, uint32_t api, uint64_t since, uint32_t stack,
+			   uint64_t object)
 {
 	struct spool_thread *self = spool_self;
 
@@ -272,7 +275,7 @@ static inline void spool_enter(uint16_t event, uint32_t api, uint64_t since, uin
 	/* Pairs with the reader's acquire load of `call`: since, stack and object belong to it. */
 	atomic_store_explicit(&self->slot->call, (uint64_t)event << 32 | api, memory_order_release);
 }
-static inline void spool_leave(void)
+SPOOL_HOT void spool_leave(void)
 {
 	struct spool_thread *self = spool_self;
 

@@ -36,7 +36,8 @@ struct cu_range_near {
 };
 extern _Atomic uint32_t cu_ranges_sequence; /* odd: being changed */
 bool cu_range_find_slow(uint64_t address, struct cu_range_near *near);
-static inline bool cu_range_is_near(uint64_t address, const struct cu_range_near *near)
+static inline __attribute__((always_inline)) bool cu_range_is_near(uint64_t address,
+								   const struct cu_range_near *near)
 {
 	return address - near->range.start < near->range.bytes &&
 	       near->sequence == atomic_load_explicit(&cu_ranges_sequence, memory_order_acquire);
