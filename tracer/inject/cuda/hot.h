@@ -167,8 +167,8 @@ CU_HOT bool cu_copy_is_plain(struct cu_copy *call)
 	if (!call->async || call->order != CU_NOT_BATCHED || !cu_range_is_near(call->ev.dst, dst) ||
 	    !cu_range_is_near(call->ev.src, src))
 		return false;
-	call->ev.dst_kind = dst->range.kind;
-	call->ev.src_kind = src->range.kind;
+	call->ev.dst_kind = dst->kind;
+	call->ev.src_kind = src->kind;
 	call->ev.cls = WL_call_class_device_only;
 	return (call->ev.dst_kind == WL_mem_kind_device &&
 		call->ev.src_kind == WL_mem_kind_pinned) ||

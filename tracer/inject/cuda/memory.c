@@ -48,8 +48,8 @@ uint8_t cu_memory_kind(uint64_t ptr, enum cu_as as, bool must_know, uint32_t *fl
 	if (as == CU_AS_ARRAY)
 		return WL_mem_kind_array;
 	if (cu_range_find_near(ptr, near)) {
-		*flags = near->range.flags;
-		return near->range.kind;
+		*flags = near->flags;
+		return near->kind;
 	}
 	if (must_know)
 		return ask_kind(ptr);

@@ -241,10 +241,16 @@ bool cu_range_find(uint64_t address, struct cu_range *range)
 
 bool cu_range_find_slow(uint64_t address, struct cu_range_near *near)
 {
-	if (find(address, &near->range, &near->sequence))
-		return true;
-	near->range.bytes = 0;
-	return false;
+	struct cu_range range;
+
+	near->bytes = 0;
+	if (!find(address, &range, &near->sequence))
+		return false;
+	near->start = range.start;
+	near->bytes = range.bytes;
+	near->kind = range.kind;
+	near->flags = (uint8_t)range.flags;
+	return true;
 }
 
 bool cu_range_take(uint64_t start, struct cu_range *range)

@@ -31,15 +31,17 @@ bool cu_range_find(uint64_t address, struct cu_range *range);
 
 /* The same through what the thread found last: nothing in it is older than the last change. */
 struct cu_range_near {
+	uint64_t start, bytes;
 	uint32_t sequence; /* when it was found */
-	struct cu_range range;
+	uint8_t kind;      /* enum wl_mem_kind */
+	uint8_t flags;     /* enum cu_range_flag */
 };
 extern _Atomic uint32_t cu_ranges_sequence; /* odd: being changed */
 bool cu_range_find_slow(uint64_t address, struct cu_range_near *near);
 static inline __attribute__((always_inline)) bool cu_range_is_near(uint64_t address,
 								   const struct cu_range_near *near)
 {
-	return address - near->range.start < near->range.bytes &&
+	return address - near->start < near->bytes &&
 	       near->sequence == atomic_load_explicit(&cu_ranges_sequence, memory_order_acquire);
 }
 static inline bool cu_range_find_near(uint64_t address, struct cu_range_near *near)
