@@ -30,6 +30,7 @@ HAVE_LIBFABRIC := $(call pkg,libfabric >= 1.9)
 HAVE_LIBDW     := $(call pkg,libdw)
 HAVE_JANSSON   := $(call pkg,jansson)
 HAVE_ZLIB      := $(call pkg,zlib)
+HAVE_MICROHTTPD := $(call pkg,libmicrohttpd >= 0.9.71)
 HAVE_SQLITE    := $(call pkg,sqlite3)
 HAVE_ZSTD      := $(call pkg,libzstd)
 HAVE_UTHASH    := $(call header,uthash.h)
@@ -137,6 +138,7 @@ config: ## what is built in on this machine, what is left out and why
 	 'libfabric headers' '$(call have,HAVE_LIBFABRIC)' '$(if $(HAVE_LIBFABRIC),,no fabric tracing, no collectives: install libfabric-dev)' \
 	 'elfutils (libdw)' '$(call have,HAVE_LIBDW)' '$(if $(HAVE_LIBDW),,native frames stay module+offset: install libdw-dev)' \
 	 'jansson' '$(call have,HAVE_JANSSON)' '$(if $(HAVE_JANSSON),,needed: install libjansson-dev)' \
+	 'libmicrohttpd' '$(call have,HAVE_MICROHTTPD)' '$(if $(HAVE_MICROHTTPD),,no waylay view: install libmicrohttpd-dev)' \
 	 'zlib' '$(call have,HAVE_ZLIB)' '$(if $(HAVE_ZLIB),,needed: install zlib1g-dev)' \
 	 'SQLite' '$(call have,HAVE_SQLITE)' '$(if $(HAVE_SQLITE),,no export to SQLite: install libsqlite3-dev)' \
 	 'zstd' '$(call have,HAVE_ZSTD)' '$(if $(HAVE_ZSTD),,no --compress=zstd: install libzstd-dev)' \

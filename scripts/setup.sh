@@ -10,7 +10,7 @@ packages='gcc make pkg-config libc6-dev libfabric-dev libfabric-bin libdw-dev li
 	zlib1g-dev uthash-dev'
 case $goal in
 demo) ;;
-test) packages="$packages libsqlite3-dev libzstd-dev libcmocka-dev protobuf-compiler python3 python3-protobuf openmpi-bin libopenmpi-dev
+test) packages="$packages libmicrohttpd-dev libsqlite3-dev libzstd-dev libcmocka-dev protobuf-compiler python3 python3-protobuf openmpi-bin libopenmpi-dev
 	libjemalloc2 libtcmalloc-minimal4 gdb binutils procps" ;;
 *)
 	echo "setup: unknown goal '$goal'; use demo or test" >&2

@@ -15,6 +15,8 @@ static const struct {
 	{"report", cmd_report, "what waited, why, where, how long; registrations; transfers"},
 	{"check", cmd_check, "hold a recording to a budget (CI gate)"},
 	{"diff", cmd_diff, "compare two recordings, place by place"},
+	{"top", cmd_top, "what a running job waits for, now"},
+	{"view", cmd_view, "open a trace in the Perfetto UI"},
 	{"export", cmd_export, "write a Perfetto or Chrome trace"},
 	{"ctl", cmd_ctl, "start, stop, snapshot a running job"},
 	{"doctor", cmd_doctor, "what can be traced on this machine"},

@@ -26,6 +26,8 @@ int cmd_report(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 

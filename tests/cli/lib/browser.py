@@ -31,7 +31,7 @@ class Browser:
 
         self.process = subprocess.Popen(
             [find(), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-features=LocalNetworkAccessChecks",
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--window-size={width},{height}",
              f"--user-data-dir={self.folder}", "about:blank"],
             preexec_fn=ends, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
