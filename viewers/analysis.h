@@ -178,7 +178,7 @@ enum direct_path {
 struct detours {
 	struct detour_stat kinds[DETOUR_KINDS];
 	enum direct_path direct;
-	char why[256];    /* of direct, in words; "" unknown */
+	char why[320];    /* of direct, in words; "" unknown */
 	uint64_t exports; /* of device memory as DMA-BUF that worked */
 	uint64_t
 		save_ns; /* what the copies took, by measured rates where they did not hold the host */

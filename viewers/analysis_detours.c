@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libfabric's FI_HMEM: an endpoint takes device memory. */
-#define CAP_HMEM (1ull << 47)
 /* Copies that tell what a byte takes: shorter ones are all latency. */
 #define RATE_BYTES 65536u
 /* Copies to the host that are remembered until their range is sent. */
@@ -36,10 +34,7 @@ struct detour_table {
 	struct detours results;
 	struct detour_stat unknown_ns[DIRECTIONS]; /* copies that did not hold the host */
 	uint64_t rate_bytes[DIRECTIONS], rate_ns[DIRECTIONS];
-	uint64_t refused, device_registrations;
-	int32_t refused_status;
-	bool offered, asked;
-	char provider[64];
+	struct path_facts path;
 	/* of the process being read */
 	unsigned process;
 	struct spans filled;   /* by copies from the device; user: slot in copies */
@@ -282,36 +277,6 @@ static bool mem_event(struct detour_table *table, const struct trace_event *even
 	       spans_take(&table->received, first, end);
 }
 
-static void open_event(struct detour_table *table, const struct trace_event *event)
-{
-	uint64_t kind = MODEL_ARG(event, ofi_open, kind);
-	const char *name = model_string(table->model, table->process,
-					(uint32_t)MODEL_ARG(event, ofi_open, name));
-
-	/* What getinfo could have given says little: what was opened does. */
-	if ((kind != WL_ofi_kind_domain && kind != WL_ofi_kind_ep) ||
-	    (int64_t)MODEL_ARG(event, ofi_open, status) != 0)
-		return;
-	table->asked = true;
-	table->offered |= (MODEL_ARG(event, ofi_open, caps) & CAP_HMEM) != 0;
-	if (*name && !*table->provider)
-		(void)snprintf(table->provider, sizeof(table->provider), "%s", name);
-}
-
-static void registration_event(struct detour_table *table, const struct trace_event *event)
-{
-	int32_t status = (int32_t)MODEL_ARG(event, ofi_mr_reg, status);
-
-	if (MODEL_ARG(event, ofi_mr_reg, iface) == WL_hmem_iface_system)
-		return;
-	if (status == 0) {
-		table->device_registrations++;
-		return;
-	}
-	table->refused++;
-	table->refused_status = status;
-}
-
 bool detour_event(struct detour_table *table, unsigned process, const struct trace_event *event)
 {
 	table->process = process;
@@ -326,13 +291,8 @@ bool detour_event(struct detour_table *table, unsigned process, const struct tra
 	case WL_EV_cuda_graph:
 		table->launched = true;
 		return true;
-	case WL_EV_ofi_open:
-		open_event(table, event);
-		return true;
-	case WL_EV_ofi_mr_reg:
-		registration_event(table, event);
-		return true;
 	default:
+		path_event(&table->path, table->model, process, event);
 		return true;
 	}
 }
@@ -347,33 +307,6 @@ void detour_process_end(struct detour_table *table)
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
-
-static void verdict(struct detour_table *table)
-{
-	struct detours *results = &table->results;
-	const char *provider = *table->provider ? table->provider : "the provider";
-
-	if (table->device_registrations) {
-		results->direct = DIRECT_USED;
-		(void)snprintf(results->why, sizeof(results->why),
-			       "%s took %llu registrations of device memory", provider,
-			       (unsigned long long)table->device_registrations);
-	} else if (table->refused) {
-		results->direct = DIRECT_REFUSED;
-		(void)snprintf(results->why, sizeof(results->why),
-			       "%s refused to register device memory (status %d)", provider,
-			       table->refused_status);
-	} else if (table->offered) {
-		results->direct = DIRECT_UNUSED;
-		(void)snprintf(results->why, sizeof(results->why),
-			       "%s offers FI_HMEM, but no device memory was registered", provider);
-	} else if (table->asked) {
-		results->direct = DIRECT_NOT_OFFERED;
-		(void)snprintf(results->why, sizeof(results->why),
-			       "%s was opened without FI_HMEM, so it takes host memory alone",
-			       provider);
-	}
-}
 
 static uint64_t saved(const struct detour_table *table)
 {
@@ -396,7 +329,8 @@ static uint64_t saved(const struct detour_table *table)
 
 bool detour_results(struct detour_table *table, struct analysis *analysis)
 {
-	verdict(table);
+	table->results.direct =
+		path_verdict(&table->path, table->results.why, sizeof(table->results.why));
 	table->results.save_ns = saved(table);
 	table->results.sites = site_table_sorted(table->sites, &table->results.site_count);
 	analysis->detours = table->results;

@@ -126,6 +126,20 @@ bool gpu_wait(struct gpu_table *table, const struct trace_event *event, struct s
 void gpu_process_end(struct gpu_table *table);
 bool gpu_results(struct gpu_table *table, struct analysis *analysis);
 
+/* --- the path of device memory (analysis_path.c) ------------------------------------------------ */
+
+struct path_facts {
+	bool wanted, offered;     /* FI_HMEM, by fi_getinfo */
+	bool opened, opened_hmem; /* a domain or endpoint, with it */
+	char provider[64];        /* of the first that was opened */
+	int32_t offer_status, permit_status, refused_status;
+	uint64_t registered, registered_dmabuf, refused; /* of device memory */
+};
+void path_event(struct path_facts *facts, struct model *model, unsigned process,
+		const struct trace_event *event);
+/* One sentence in why ("" when nothing was opened). */
+enum direct_path path_verdict(const struct path_facts *facts, char *why, size_t size);
+
 /* --- detours (analysis_detours.c) ------------------------------------------------------------- */
 
 struct detour_table;

@@ -36,6 +36,9 @@ if "hmem" in sys.argv[1]:
     good = [r for r in regs if r["status"] == "0"]
     if len(device) != 14 or len(exported) != 1 or sorted(r["iface"] for r in good) != ["cuda", "cuda", "system"]:
         sys.exit(f"{sys.argv[1]}: {len(device)} transfers of device memory, registrations {good}")
+    why = report["detours"]["why"]
+    if not re.search(r"goes directly: hmemmock took 2 registrations of it \(1 by DMA-BUF\); it refused \d", why):
+        sys.exit(f"{sys.argv[1]}: {why}")
 print(sys.argv[1], "agrees:", have)
 PY
 }

@@ -251,6 +251,41 @@ static void the_path(void **state)
 	}
 }
 
+/* Why not, in words: what was asked for, offered, set. */
+static void the_reason(void **state)
+{
+	static const struct {
+		bool wanted, offered, hmem, forbidden;
+		const char *says;
+	} cases[] = {
+		{false, false, false, false, "the job did not ask for it"},
+		{true, false, false, false, "no provider here has FI_HMEM"},
+		{true, true, false, false, "though a provider offered it"},
+		{true, true, true, false, "none was registered"},
+		{true, true, true, true, "FI_OPT_CUDA_API_PERMITTED"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct job job = {0};
+
+		(void)job_process(&job, -1, -1);
+		JOB_CALL(&job, 0, ofi_getinfo, 0, .wanted_caps = cases[i].wanted ? 1ull << 47 : 0,
+			 .with_hmem = cases[i].offered, .status = cases[i].offered ? 0 : -61);
+		JOB_CALL(&job, 0, ofi_open, 0, .object = 5, .caps = cases[i].hmem ? 1ull << 47 : 0,
+			 .name = JOB_TEXT(&job, "efa"), .kind = WL_ofi_kind_domain);
+		if (cases[i].forbidden)
+			JOB_CALL(&job, 0, ofi_control, 0, .object = 6, .arg = 10,
+				 .api = JOB_TEXT(&job, "fi_setopt"), .status = -95,
+				 .kind = WL_ofi_kind_ep);
+		job_analyse(&job, NULL);
+		assert_non_null(
+			strstr(job.analysis->detours.why, "staged through the host, because"));
+		assert_non_null(strstr(job.analysis->detours.why, cases[i].says));
+		job_done(&job);
+	}
+}
+
 /* --- spans ------------------------------------------------------------------------------------- */
 
 static uint64_t gone_bytes;
@@ -325,6 +360,7 @@ int main(void)
 		cmocka_unit_test(mapped_memory),
 		cmocka_unit_test(copies_inside_the_provider),
 		cmocka_unit_test(the_path),
+		cmocka_unit_test(the_reason),
 		cmocka_unit_test(spans_by_chance),
 		cmocka_unit_test(spans_are_bounded),
 	};

@@ -97,6 +97,30 @@ static uint32_t providers_in_words(const struct fi_info *info)
 	return spool_intern_string(words, used);
 }
 
+/* What is read of an info lies at the same place in every version. */
+static void hints_describe(struct wl_ev_ofi_getinfo *event, const struct fi_info *hints)
+{
+	const char *name = hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;
+
+	event->wanted_caps = hints->caps;
+	event->wanted_mr_mode = hints->domain_attr ? (uint64_t)hints->domain_attr->mr_mode : 0;
+	event->wanted = name ? spool_intern_string(name, strlen(name)) : 0;
+}
+
+static void answers_describe(struct wl_ev_ofi_getinfo *event, const struct fi_info *first)
+{
+	const char *name = first->fabric_attr ? first->fabric_attr->prov_name : NULL;
+
+	event->caps = first->caps;
+	event->mr_mode = first->domain_attr ? (uint64_t)first->domain_attr->mr_mode : 0;
+	event->name = name ? spool_intern_string(name, strlen(name)) : 0;
+	event->detail = providers_in_words(first);
+	for (const struct fi_info *info = first; info; info = info->next) {
+		event->answers++;
+		event->with_hmem += (info->caps & FI_HMEM) != 0;
+	}
+}
+
 static int getinfo(getinfo_fn real, const void *caller, uint32_t version, const char *node,
 		   const char *service, uint64_t flags, const struct fi_info *hints,
 		   struct fi_info **info)
@@ -118,18 +142,14 @@ static int getinfo(getinfo_fn real, const void *caller, uint32_t version, const 
 	ret = real(version, node, service, flags, hints, info);
 	end = spool_now();
 	ofi_leave(how);
-	struct wl_ev_ofi_open event = {
-		.api = OFI_NAME("fi_getinfo"), .status = ret, .kind = WL_ofi_kind_info};
-	if (ret == 0 && *info) {
-		const struct fi_info *first = *info;
-		const char *name = first->fabric_attr ? first->fabric_attr->prov_name : NULL;
-
-		event.caps = first->caps;
-		event.mode = first->domain_attr ? (uint64_t)first->domain_attr->mr_mode : 0;
-		event.name = name ? spool_intern_string(name, strlen(name)) : 0;
-		event.detail = providers_in_words(first);
-	}
-	(void)spool_append(WL_EV_ofi_open, begin, end, ofi_flags(how), &event, sizeof(event));
+	struct wl_ev_ofi_getinfo event = {
+		.api = OFI_NAME("fi_getinfo"), .version = version, .status = ret};
+	/* Hints are read where libfabric has read them to the end: it found answers, or that there are none. */
+	if (hints && (ret == 0 || ret == -FI_ENODATA))
+		hints_describe(&event, hints);
+	if (ret == 0 && *info)
+		answers_describe(&event, *info);
+	(void)spool_append(WL_EV_ofi_getinfo, begin, end, ofi_flags(how), &event, sizeof(event));
 	return ret;
 }
 

@@ -2,6 +2,7 @@
  *
  * Memory registrations: cost, range, key, where the memory lives, and the line that asked.
  */
+#include "tracer/inject/memory.h"
 #include "tracer/inject/ofi/ofi.h"
 
 #include <sys/uio.h>
@@ -109,6 +110,8 @@ static void attr_read(struct wl_ev_ofi_mr_reg *event, const struct fi_mr_attr *a
 	if (flags & MR_DMABUF) {
 		const struct mr_dmabuf *buffers = (const void *)attr->mr_iov;
 
+		if (!attr->iov_count)
+			return;
 		event->addr = (uintptr_t)buffers[0].base_addr + buffers[0].offset;
 		event->fd = buffers[0].fd;
 		event->offset = buffers[0].offset;
@@ -118,6 +121,35 @@ static void attr_read(struct wl_ev_ofi_mr_reg *event, const struct fi_mr_attr *a
 	} else {
 		sum_ranges(event, attr->mr_iov, attr->iov_count);
 	}
+}
+
+/* A refused one is read with care: nobody says that the provider looked at all of it. What it was for is what
+ * one wants to know of a refusal. */
+static void refused_read(struct wl_ev_ofi_mr_reg *event, const struct fi_mr_attr *attr,
+			 uint64_t flags, const struct ofi_object *domain)
+{
+	struct {
+		union {
+			struct iovec iov;
+			struct mr_dmabuf dmabuf;
+		} first;
+		struct fi_mr_attr attr;
+	} copy;
+	bool device = domain && domain->hmem && domain->api_version >= FI_VERSION(1, 9);
+	size_t bytes = device ? offsetof(struct fi_mr_attr, device) + sizeof(attr->device)
+			      : offsetof(struct fi_mr_attr, context);
+
+	memset(&copy, 0, sizeof(copy));
+	if (!wl_memory_copy(attr, &copy.attr, bytes))
+		return;
+	bytes = flags & MR_DMABUF ? sizeof(copy.first.dmabuf) : sizeof(copy.first.iov);
+	if (!copy.attr.mr_iov || !copy.attr.iov_count ||
+	    !wl_memory_copy(copy.attr.mr_iov, &copy.first, bytes))
+		copy.attr.iov_count = 0;
+	else
+		copy.attr.iov_count = 1;
+	copy.attr.mr_iov = (const struct iovec *)&copy.first;
+	attr_read(event, &copy.attr, flags, domain);
 }
 
 static int hook_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
@@ -135,6 +167,8 @@ static int hook_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t
 	event.api = OFI_NAME("fi_mr_regattr");
 	if (ret == 0)
 		attr_read(&event, attr, flags, ofi_find(fid));
+	else
+		refused_read(&event, attr, flags, ofi_find(fid));
 	reg_record(fid, mr, &event, begin, ret, how);
 	return ret;
 }
