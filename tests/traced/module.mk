@@ -47,6 +47,13 @@ ofi_plugin.so_LDLIBS := $(call pkg_libs,libfabric)
 TEST_PROGRAMS += ofi_deepbind
 ofi_deepbind_SRCS := tests/traced/ofi_deepbind.c
 ofi_deepbind_LDLIBS := -ldl
+# ofi_plugins.sh
+TEST_SHARED += ofi_shapes.so
+ofi_shapes.so_SRCS := tests/traced/ofi_shapes.c
+ofi_shapes.so_LDLIBS := $(call pkg_libs,libfabric)
+TEST_PROGRAMS += ofi_host
+ofi_host_SRCS := tests/traced/ofi_host.c
+ofi_host_LDLIBS := -ldl
 endif
 
 # nvtx.sh

@@ -4,6 +4,7 @@
 # A program with prime numbers of libfabric calls: the trace holds exactly what it says it did, for each
 # provider, linked and by dlsym, and its own output is unchanged.
 set -eu
+. "$WAYLAY_SOURCE/tests/traced/preload.inc"
 
 run=0
 for provider in shm 'tcp;ofi_rxm' sockets 'udp;ofi_rxd'; do
@@ -16,7 +17,7 @@ for provider in shm 'tcp;ofi_rxm' sockets 'udp;ofi_rxd'; do
 		fi
 		[ "$status" -eq 0 ]
 		rm -rf out
-		WAYLAY_DIR=$PWD/out LD_PRELOAD=$WAYLAY_BUILD/libwaylay.so \
+		WAYLAY_DIR=$PWD/out LD_PRELOAD=$preload \
 			timeout 60 "$WAYLAY_BUILD/tests/$program" "$provider" >traced
 		cmp plain traced
 		"$WAYLAY_BUILD/waylay" report --json out >report.json
