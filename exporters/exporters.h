@@ -170,6 +170,7 @@ struct model_transfer {
 	uint64_t bytes;    /* moved: the completion's count for receives, else the post's */
 	int32_t status;    /* 0 or the negative libfabric error */
 	uint32_t provider; /* string id of the endpoint's provider, 0 unknown */
+	uint64_t message;  /* of sends and receives: the same number at both ends; 0 unknown */
 	int64_t end_ns;    /* the completion was read; post's end or the recording's without one */
 	uint32_t completion_thread;
 	uint64_t completion_ordinal; /* which ofi_completion of that thread, from 0 */
@@ -300,6 +301,7 @@ struct export_result {
 	uint64_t bytes; /* written */
 	uint64_t ranges_across; /* start / end ranges, on tracks of their own */
 	uint64_t activities;    /* of devices */
+	uint64_t messages;      /* receives whose sender's end is known by number */
 	uint64_t split; /* ranges shown in pieces, because they began or ended inside a call */
 	struct model_match_counts match;
 };

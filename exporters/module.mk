@@ -17,13 +17,18 @@ $(foreach t,$(EXPORTERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/
 	$(eval $(t)_CFLAGS := $(call pkg_cflags,cmocka) -DWAYLAY_SOURCE='"$(CURDIR)"' \
 		$(if $(HAVE_LIBDW),-DHAVE_LIBDW=1)) \
 	$(eval $(t)_LIBS := libexporters libspoolreader libspoolwriter libevents) \
-	$(eval $(t)_LDLIBS := $(EXPORTERS_LDLIBS) $(call pkg_libs,cmocka)))
+	$(eval $(t)_LDLIBS := $(EXPORTERS_LDLIBS) $(call pkg_libs,cmocka) -lm))
 endif
 
 TEST_PROGRAMS += dump_trace
 dump_trace_SRCS := tests/perfetto/dump_trace.c tests/perfetto/dump.c
 dump_trace_LIBS := $(EXPORTERS_LIBS)
 dump_trace_LDLIBS := $(EXPORTERS_LDLIBS)
+
+TEST_PROGRAMS += skewed
+skewed_SRCS := tests/perfetto/skewed.c
+skewed_LIBS := $(EXPORTERS_LIBS)
+skewed_LDLIBS := $(EXPORTERS_LDLIBS) -lm
 
 BENCHES += $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_export.c))
 bench_export_SRCS := tests/bench/bench_export.c

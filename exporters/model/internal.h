@@ -9,6 +9,7 @@
 #include "exporters/model/text.h"
 
 struct model_symbols;
+struct message_senders;
 
 /* One point of a process's clock: monotonic -> model. */
 struct clock_knot {
@@ -46,7 +47,8 @@ struct model {
 	unsigned unreadable_count;
 	const char *run;
 	int64_t first_ns, last_ns;
-	struct model_symbols *symbols; /* the helper process and what it has told */
+	struct message_senders *senders; /* of messages between processes; NULL: one process */
+	struct model_symbols *symbols;   /* the helper process and what it has told */
 	struct model_stack empty_stack;
 };
 
@@ -64,6 +66,9 @@ struct trace_reader *model_reader(struct model *model, unsigned process, int *er
 
 /* clock.c */
 int model_align(struct model *model);
+
+/* align.c: learns who sends to whom, and aligns hosts' clocks by it. */
+int model_align_by_messages(struct model *model);
 
 /* stack.c */
 void model_stacks_free(struct process *process);

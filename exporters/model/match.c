@@ -4,6 +4,8 @@
  */
 #include "exporters/model/match.h"
 
+#include "exporters/model/messages.h"
+
 #include <stdlib.h>
 
 struct model_matcher {
@@ -14,8 +16,9 @@ struct model_matcher {
 	bool finished;
 };
 
-struct model_matcher *model_matcher_new(struct model *model, unsigned process,
-					const struct model_match_ops *ops, void *user)
+static struct model_matcher *matcher_new(struct model *model, unsigned process,
+					 const struct model_match_ops *ops, void *user,
+					 bool senders)
 {
 	struct model_matcher *matcher = calloc(1, sizeof(*matcher));
 
@@ -29,11 +32,28 @@ struct model_matcher *model_matcher_new(struct model *model, unsigned process,
 	matcher->transfers = match_transfers_new(&matcher->context);
 	matcher->ranges = match_ranges_new(&matcher->context);
 	matcher->gpu = match_gpu_new(&matcher->context);
-	if (!matcher->transfers || !matcher->ranges || !matcher->gpu) {
+	if (model->senders)
+		matcher->context.messages =
+			match_messages_new(&matcher->context, model->senders, senders);
+	if (!matcher->transfers || !matcher->ranges || !matcher->gpu ||
+	    (model->senders && !matcher->context.messages)) {
 		model_matcher_free(matcher);
 		return NULL;
 	}
 	return matcher;
+}
+
+struct model_matcher *model_matcher_new(struct model *model, unsigned process,
+					const struct model_match_ops *ops, void *user)
+{
+	return matcher_new(model, process, ops, user, false);
+}
+
+struct model_matcher *model_matcher_new_senders(struct model *model, unsigned process)
+{
+	static const struct model_match_ops none;
+
+	return matcher_new(model, process, &none, NULL, true);
 }
 
 void model_matcher_feed(struct model_matcher *matcher, const struct trace_event *event)
@@ -47,8 +67,11 @@ void model_matcher_feed(struct model_matcher *matcher, const struct trace_event 
 		match_ranges_feed(matcher->ranges, event);
 	else if (event->type->category == WL_CAT_gpu || match_gpu_is_call(event->type))
 		match_gpu_feed(matcher->gpu, event);
-	else if (event->type->number >= WL_EV_ofi_mr_reg)
+	else if (event->type->number >= WL_EV_ofi_mr_reg) {
+		if (matcher->context.messages)
+			match_messages_feed(matcher->context.messages, event);
 		match_transfers_feed(matcher->transfers, event);
+	}
 }
 
 void model_matcher_finish(struct model_matcher *matcher)
@@ -79,5 +102,6 @@ void model_matcher_free(struct model_matcher *matcher)
 	match_transfers_free(matcher->transfers);
 	match_ranges_free(matcher->ranges);
 	match_gpu_free(matcher->gpu);
+	match_messages_free(matcher->context.messages);
 	free(matcher);
 }

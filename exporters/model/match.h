@@ -46,6 +46,7 @@ uint32_t open_find(const struct open_table *table, uint64_t key0, uint64_t key1,
 /* The parts of a matcher. */
 struct match_transfers;
 struct match_ranges;
+struct match_messages;
 
 struct match_context {
 	struct model *model;
@@ -53,8 +54,12 @@ struct match_context {
 	const struct model_match_ops *ops;
 	void *user;
 	struct model_match_counts counts;
-	int64_t now_ns; /* end of the newest record fed */
+	struct match_messages *messages; /* NULL: there is one process */
+	int64_t now_ns;                  /* end of the newest record fed */
 };
+
+/* A matcher that only learns who sends to whom (model->senders). */
+struct model_matcher *model_matcher_new_senders(struct model *model, unsigned process);
 
 struct match_transfers *match_transfers_new(struct match_context *context);
 void match_transfers_feed(struct match_transfers *transfers, const struct trace_event *event);

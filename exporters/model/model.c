@@ -3,6 +3,7 @@
  * The job as a whole: which recordings belong to it, in which order, under which numbers and names.
  */
 #include "exporters/model/internal.h"
+#include "exporters/model/messages.h"
 
 #include "tracer/spool/spool.h"
 
@@ -480,6 +481,12 @@ int model_settle(struct model *model, const struct model_options *options, char 
 		return error;
 	}
 	give_labels(model);
+	error = model_align_by_messages(model);
+	if (error) {
+		snprintf(err, err_size, "aligning the clocks of %u hosts: %s", model->host_count,
+			 strerror(-error));
+		return error;
+	}
 	find_bounds(model);
 	return 0;
 }
@@ -539,6 +546,7 @@ void model_close(struct model *model)
 	for (unsigned i = 0; i < model->process_count; i++)
 		process_free(model->processes[i]);
 	model_symbols_free(model->symbols);
+	message_senders_free(model->senders);
 	free(model->processes);
 	free(model->notes);
 	text_pool_free(model->texts);

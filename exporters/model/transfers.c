@@ -14,6 +14,7 @@
  * which are distinct.
  */
 #include "exporters/model/match.h"
+#include "exporters/model/messages.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ struct operation {
 	struct trace_event post;
 	uint64_t ordinal;
 	uint32_t provider;
+	uint64_t message;
 	bool ambiguous; /* others of the same key are or were outstanding with it */
 };
 
@@ -241,6 +243,7 @@ static void give_up(struct match_transfers *transfers, uint32_t index, enum mode
 		.post_ordinal = operation->ordinal,
 		.how = how,
 		.counted = true,
+		.message = operation->message,
 		.provider = operation->provider,
 		.bytes = MODEL_ARG(&operation->post, ofi_post, bytes),
 		.end_ns = end_ns > operation->post.end_ns ? end_ns : operation->post.end_ns,
@@ -269,6 +272,10 @@ static void complete(struct match_transfers *transfers, struct model_transfer tr
 		transfer.bytes = 0;
 	else if (direction_of(op) == RECEIVE)
 		transfer.bytes = MODEL_ARG(completion, ofi_completion, bytes);
+	if (!transfer.message && !transfer.failed && !transfer.multi &&
+	    transfers->context->messages)
+		transfer.message = match_messages_received(transfers->context->messages,
+							   &transfer.post, completion);
 	tell(transfers, &transfer);
 }
 
@@ -292,18 +299,22 @@ static struct early *early_find(struct match_transfers *transfers, uint64_t cq,
 }
 
 static void over_at_return(struct match_transfers *transfers, const struct trace_event *post,
-			   uint64_t ordinal, uint32_t provider)
+			   uint64_t ordinal, uint32_t provider, uint64_t message)
 {
 	struct model_transfer transfer = {
 		.post = *post,
 		.post_ordinal = ordinal,
 		.how = MODEL_TRANSFER_AT_RETURN,
 		.exact = true,
+		.message = message,
 		.provider = provider,
 		.bytes = MODEL_ARG(post, ofi_post, bytes),
 		.end_ns = post->end_ns,
 	};
 
+	if (!message && transfers->context->messages)
+		transfer.message =
+			match_messages_received(transfers->context->messages, post, NULL);
 	tell(transfers, &transfer);
 }
 
@@ -345,13 +356,18 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 	const struct endpoint *endpoint = endpoint_find(transfers, MODEL_ARG(post, ofi_post, ep));
 	uint64_t cq = endpoint ? endpoint->cq[way] : 0;
 	uint64_t key = second_key(MODEL_ARG(post, ofi_post, context), way);
+	uint64_t message = 0;
 	struct early *early;
 	uint32_t index, other;
 
 	if ((int64_t)MODEL_ARG(post, ofi_post, status) < 0)
 		return;
+	/* Of many receives in one post none has a number of its own. */
+	if (transfers->context->messages && !(MODEL_ARG(post, ofi_post, flags) & OFI_MULTI_RECV))
+		message = match_messages_posted(transfers->context->messages, post);
 	if (completes_at_return(endpoint, post, way)) {
-		over_at_return(transfers, post, ordinal, endpoint ? endpoint->provider : 0);
+		over_at_return(transfers, post, ordinal, endpoint ? endpoint->provider : 0,
+			       message);
 		return;
 	}
 	early = early_find(transfers, cq, post);
@@ -361,6 +377,7 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 			 (struct model_transfer){.post = *post,
 						 .post_ordinal = ordinal,
 						 .provider = endpoint ? endpoint->provider : 0,
+						 .message = message,
 						 .exact = endpoint && endpoint->distinct},
 			 &early->event, early->ordinal);
 		early->used = false;
@@ -378,6 +395,7 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 	operation->post = *post;
 	operation->ordinal = ordinal;
 	operation->provider = endpoint ? endpoint->provider : 0;
+	operation->message = message;
 	operation->ambiguous = may_be_shared(transfers, endpoint, post, key);
 	if (other) {
 		((struct operation *)open_at(&transfers->operations, other))->ambiguous = true;
@@ -477,6 +495,7 @@ static void feed_completion(struct match_transfers *transfers, const struct trac
 	struct model_transfer transfer = {
 		.post = operation->post,
 		.post_ordinal = operation->ordinal,
+		.message = operation->message,
 		.provider = operation->provider,
 		.exact = exact,
 		.multi = multi,

@@ -122,14 +122,25 @@ static void close_slice(struct trace *trace, uint8_t *packet, uint8_t *event)
 	sequence_packet_end(trace, packet);
 }
 
-static void put_end(struct trace *trace, uint64_t track, int64_t ts)
+/* The arrow from a send to its receive: from the begin of the one to the end of the other, for a receive
+ * is often posted first. */
+#define MESSAGE_FLOW(message) ((message) | 1ull << 63)
+
+static void put_end_of(struct trace *trace, uint64_t track, int64_t ts, uint64_t flow)
 {
 	uint8_t *packet = sequence_packet(trace, ts);
 	uint8_t *event = pb_TracePacket_track_event(&trace->pb);
 
 	pb_TrackEvent_type(&trace->pb, SLICE_END);
 	pb_TrackEvent_track_uuid(&trace->pb, track);
+	if (flow)
+		pb_TrackEvent_flow_ids(&trace->pb, flow);
 	close_slice(trace, packet, event);
+}
+
+static void put_end(struct trace *trace, uint64_t track, int64_t ts)
+{
+	put_end_of(trace, track, ts, 0);
 }
 
 static uint32_t name_of(struct trace *trace, const struct trace_event *event, unsigned api)
@@ -274,6 +285,8 @@ static void put_transfer_flows(struct network_export *export, const struct model
 							   transfer->post_ordinal));
 		trace->result->flows++;
 	}
+	if (transfer->message && !is_receive(post))
+		pb_TrackEvent_flow_ids(&trace->pb, MESSAGE_FLOW(transfer->message));
 	if (transfer->how == MODEL_TRANSFER_COMPLETED &&
 	    record_shown(export, WL_CAT_ofi_cq, end, end)) {
 		pb_TrackEvent_flow_ids(&trace->pb, flow_id(export->process, FLOW_COMPLETION,
@@ -293,6 +306,7 @@ static void put_transfer(struct network_export *export, const struct model_trans
 	uint64_t track = lane_track(export, group, begin, end);
 	uint8_t *packet, *event;
 	uint32_t name;
+	bool arrives;
 
 	if (!track)
 		return;
@@ -301,7 +315,10 @@ static void put_transfer(struct network_export *export, const struct model_trans
 	put_transfer_args(trace, transfer);
 	put_transfer_flows(export, transfer, begin, end);
 	close_slice(trace, packet, event);
-	put_end(trace, track, end);
+	arrives =
+		transfer->message && is_receive(post) && transfer->how == MODEL_TRANSFER_COMPLETED;
+	put_end_of(trace, track, end, arrives ? MESSAGE_FLOW(transfer->message) : 0);
+	trace->result->messages += arrives;
 	trace->result->transfers++;
 }
 

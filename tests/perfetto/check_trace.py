@@ -52,7 +52,7 @@ def frames_of(event, interned):
 
 class Slice:
     __slots__ = ('name', 'category', 'begin', 'end', 'parent', 'depth', 'track', 'args', 'flows',
-                 'frames', 'instant', 'submits')
+                 'frames', 'instant', 'arrivals')
 
     def key(self):
         return (self.name, self.begin, self.end - self.begin)
@@ -84,6 +84,9 @@ class Replay:
                 ended = stack.pop()
                 ended.end = ts
                 ended.args.update(annotations(event, interned))
+                for flow in event.flow_ids:
+                    ended.arrivals.append(flow)
+                    self.flow_ends[flow].append(ended)
                 continue
             made = Slice()
             made.name = interned['event_names'][event.name_iid].str.decode()
@@ -95,6 +98,7 @@ class Replay:
             made.track = track
             made.args = annotations(event, interned)
             made.flows = list(event.flow_ids)
+            made.arrivals = []
             for submitted in event.gpu_correlation.render_stage_submission_event_ids:
                 if submitted in self.submitters:
                     raise Wrong('device work submitted by two slices')
@@ -255,6 +259,7 @@ class Against:
         self.pieces = 0
         self.records = 0
         self.transfers = 0
+        self.messages = 0
 
     def run(self):
         processes = {line['pid']: line for line in self.lines['process']}
@@ -280,6 +285,7 @@ class Against:
         for pid in processes:
             self.process(pid, [record for key, records in by_thread.items() if key[0] == pid
                                for record in records], used)
+        self.messages_arrive()
         rest = [track for track in self.replay.slices if track not in used]
         if rest:
             raise Wrong('slices on a track of no known meaning: %s' %
@@ -430,6 +436,22 @@ class Against:
                 raise Wrong('transfer %s ends at another completion' % (item.key(),))
             self.transfers += 1
 
+    def messages_arrive(self):
+        """A receive with a known number ends after its send began, with as many bytes."""
+        for slices in self.replay.slices.values():
+            for item in slices:
+                for flow in item.arrivals:
+                    sends = [end for end in self.replay.flow_ends[flow] if end is not item]
+                    if len(sends) > 1:
+                        raise Wrong('message %#x has %d ends' % (flow, len(sends) + 1))
+                    for send in sends:
+                        self.messages += 1
+                        if send.begin > item.end:
+                            raise Wrong('%s at %d arrived before it was sent' % (item.name, item.end))
+                        if send.args['bytes'] != item.args['bytes']:
+                            raise Wrong('%d bytes were sent, %d received' % (send.args['bytes'],
+                                                                             item.args['bytes']))
+
     def counters_of(self, pid):
         for uuid in self.tracks_named(pid, lambda name: True):
             if uuid not in self.trace.counters_described:
@@ -462,8 +484,8 @@ def main():
           % (trace.count, len(trace.tracks), slices, instants, counters,
              sum(len(ends) > 1 for ends in replay.flow_ends.values()), len(replay.gpu),
              replay.launches(),
-             '; equal to %d records, %d transfers, %d pieces' %
-             (against.records, against.transfers, against.pieces) if against else ''))
+             '; equal to %d records, %d transfers, %d messages, %d pieces' %
+             (against.records, against.transfers, against.messages, against.pieces) if against else ''))
     return 0
 
 
