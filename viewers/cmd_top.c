@@ -70,6 +70,21 @@ static int64_t now_ns(void)
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
+/* Of this process and the helpers that it started. */
+static int64_t cpu_ns(void)
+{
+	struct rusage own, helpers;
+
+	if (getrusage(RUSAGE_SELF, &own) != 0 || getrusage(RUSAGE_CHILDREN, &helpers) != 0)
+		return 0;
+	return (own.ru_utime.tv_sec + own.ru_stime.tv_sec + helpers.ru_utime.tv_sec +
+		helpers.ru_stime.tv_sec) *
+		       1000000000ll +
+	       (own.ru_utime.tv_usec + own.ru_stime.tv_usec + helpers.ru_utime.tv_usec +
+		helpers.ru_stime.tv_usec) *
+		       1000ll;
+}
+
 static struct look look_of(const struct analysis *analysis, int64_t at_ns)
 {
 	struct look look = {.at_ns = at_ns,
@@ -355,18 +370,19 @@ static bool pause_for(const struct watch *watch, int64_t ns)
 	int64_t until = now_ns() + ns;
 	char key;
 
-	while (!ended) {
+	/* Keys are looked at also where there is no time to pause. */
+	for (;;) {
 		int64_t left = until - now_ns();
 
-		if (left <= 0)
-			return false;
-		if (poll(&input, 1, (int)(left / 1000000) + 1) > 0) {
-			if (read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q')
-				return true;
-			return false; /* any other key: look at once */
+		if (ended)
+			return true;
+		if (poll(&input, 1, left > 0 ? (int)(left / 1000000) + 1 : 0) > 0) {
+			/* Any other key: look at once. */
+			return read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q';
 		}
+		if (left <= 0)
+			return ended != 0;
 	}
-	return true;
 }
 
 static void screen_open(struct screen *screen)
@@ -407,16 +423,17 @@ static int watch_job(struct watch *watch, const struct top_arguments *arguments)
 	int64_t interval = (int64_t)arguments->interval_ns;
 
 	for (uint64_t frame = 1;; frame++) {
-		int64_t started = now_ns(), took;
+		int64_t started = now_ns(), used = cpu_ns(), pause;
 		int running = look_once(watch, arguments);
 
 		if (running < 0)
 			return watch->any ? 0 : running;
-		took = now_ns() - started;
 		/* The last look was at all that there will be. */
 		if (!running || frame == arguments->frames || ferror(stdout))
 			return 0;
-		if (pause_for(watch, took * SHARE > interval ? took * SHARE : interval - took))
+		used = (cpu_ns() - used) * SHARE;
+		pause = (used > interval ? used : interval) - (now_ns() - started);
+		if (pause_for(watch, pause > 0 ? pause : 0))
 			return 0;
 	}
 }
