@@ -230,11 +230,13 @@ static void calls(void)
 	printf("\n`stream_wait` on the legacy default stream is `%s`. Memory that came from a pool is "
 	       "freed without a wait. A\nnull pointer is freed without one. `cuCtxSetLimit` waits for "
 	       "the stack limit alone. A launch or\n`cuKernelGetFunction` waits (`%s`) where it is "
-	       "the first use of its library, unless loading is eager;\na launch may also be held by a "
+	       "the first use of its library, unless loading is eager,\nand (`%s`) where its code needs more "
+	       "local memory than any before; a launch may also be held by a "
 	       "full queue, which is no rule but shows as its time.\n",
 	       wl_rule_info(cu_classify_wait(WL_rule_stream_wait, WL_stream_kind_legacy).rule)
 		       ->word,
-	       wl_rule_info(WL_rule_library_first_use)->word);
+	       wl_rule_info(WL_rule_library_first_use)->word,
+	       wl_rule_info(WL_rule_local_memory)->word);
 	printf("\n## Calls that ask\n\n");
 	list(is_kind, 'p');
 	printf(": `%s`. A run of them on one object, of which at least two said \"not ready\", that "

@@ -139,6 +139,14 @@ static CUresult real_name(const char **name, CUfunction func)
 	return CUDA_SUCCESS;
 }
 
+static CUresult real_function_attribute(int *value, int which, uint64_t func)
+{
+	errno = ENOMEM;
+	assert_int_equal(which, 3); /* local size */
+	*value = func >= LOCAL_FUNCTIONS ? (int)(func - LOCAL_FUNCTIONS) : 0;
+	return CUDA_SUCCESS;
+}
+
 static CUresult real_loading_mode(int *mode)
 {
 	errno = ENOMEM;
@@ -170,6 +178,8 @@ void *wl_symbol_find(const char *soname_prefix, const char *name, const char *ve
 		return real_capturing;
 	if (!strcmp(name, "cuFuncGetName"))
 		return real_name;
+	if (!strcmp(name, "cuFuncGetAttribute"))
+		return real_function_attribute;
 	if (!strcmp(name, "cuModuleGetLoadingMode"))
 		return real_loading_mode;
 	if (!strcmp(name, "cuGraphGetNodes"))

@@ -62,6 +62,8 @@ enum {
 enum { OTHER_STREAM = 0x70, BLOCKING_STREAM = 0x71, DONE = 0x80, PENDING = 0x81 };
 /* The function whose name the driver tells. */
 enum { NAMED_FUNCTION = 0xf00 };
+/* What functions need of local memory: their own address, from here on. */
+enum { LOCAL_FUNCTIONS = 0x1000000 };
 
 /* Two drivers, loaded one after the other. With addresses_only an entry's address is its number's place
  * in the present one, and is not to be called. */

@@ -307,6 +307,48 @@ static void kernels_have_names(void **state)
 	assert_int_equal(last.launch.kernel, 0);
 }
 
+/* As measured: code that needs more local memory than the stack limit, or than code before it, waits at its
+ * first launch and not again. */
+static void local_memory(void **state)
+{
+	static const struct {
+		unsigned bytes;
+		bool waits;
+	} launches[] = {{16, false},  {1024, false}, {1040, true},  {1040, false},
+			{1536, true}, {1100, false}, {2048, true},  {1536, false},
+			{4096, true}, {3000, false}, {16384, true}, {8192, false}};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
+		fresh();
+		cuLaunchKernel((CUfunction)P(LOCAL_FUNCTIONS + launches[i].bytes), 1, 1, 1, 1, 1, 1,
+			       0, STREAM(OTHER_STREAM), NULL, NULL);
+		assert_int_equal(errno, EDOM);
+		assert_int_equal(last.launch.cls,
+				 launches[i].waits ? WL_call_class_waits : WL_call_class_none);
+		assert_int_equal(last.launch.rule,
+				 launches[i].waits ? WL_rule_local_memory : WL_rule_none);
+		assert_int_equal(stacks_taken, launches[i].waits);
+	}
+	/* A captured launch is none; a raised limit has the room. */
+	fresh();
+	captured_stream = OTHER_STREAM;
+	cuStreamBeginCapture_v2(STREAM(OTHER_STREAM), 0);
+	cuLaunchKernel((CUfunction)P(LOCAL_FUNCTIONS + 20000), 1, 1, 1, 1, 1, 1, 0,
+		       STREAM(OTHER_STREAM), NULL, NULL);
+	assert_int_equal(last.launch.rule, WL_rule_none);
+	cuStreamEndCapture(STREAM(OTHER_STREAM), &(CUgraph){NULL});
+	fresh();
+	cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 65536);
+	assert_int_equal(last.setup.rule, WL_rule_stack_limit);
+	cuLaunchKernel((CUfunction)P(LOCAL_FUNCTIONS + 20000), 1, 1, 1, 1, 1, 1, 0,
+		       STREAM(OTHER_STREAM), NULL, NULL);
+	assert_int_equal(last.launch.rule, WL_rule_none);
+	cuLaunchKernel((CUfunction)P(LOCAL_FUNCTIONS + 65537), 1, 1, 1, 1, 1, 1, 0,
+		       STREAM(OTHER_STREAM), NULL, NULL);
+	assert_int_equal(last.launch.rule, WL_rule_local_memory);
+}
+
 static void a_library_is_loaded_by_its_first_use(void **state)
 {
 	CUlibrary library = (CUlibrary)P(0x71b), idle = (CUlibrary)P(0x71c);
@@ -604,6 +646,7 @@ static void ranges_and_maps_by_many_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(local_memory),
 		cmocka_unit_test(streams_are_named_alike),
 		cmocka_unit_test(waits_and_stages_have_a_stack),
 		cmocka_unit_test(a_refused_call_waits_for_nothing),

@@ -163,6 +163,7 @@ void cu_ctx_made(struct cu_setup *call, CUcontext ctx, unsigned flags);
 void cu_ctx_flags(unsigned flags);
 void cu_stream_made(struct cu_setup *call, CUstream stream, unsigned flags);
 void cu_stream_gone(CUstream stream);
+void cu_limit_set(int limit, size_t value);
 void cu_function_found(struct cu_setup *call, const void *func, const char *name);
 void cu_library_made(struct cu_setup *call, CUlibrary library);
 void cu_library_kernel(struct cu_setup *call, CUkernel kernel, CUlibrary library, const char *name);
@@ -222,9 +223,15 @@ bool cu_library_unused(uint64_t library);
 
 /* Kernel names (names.c): interned name of a function, 0 if the driver does not tell. */
 uint32_t cu_kernel_name(uint64_t func);
+/* The same after a launch; whether that was the first we know of (into a capture: none). */
+uint32_t cu_kernel_launched(uint64_t func, bool captured, bool *first);
 void cu_name_put(const void *func, const char *name);
 /* Handles may be used again for other functions. */
 void cu_names_forget(void);
+
+/* Local memory (local.c). After the first launch of a function: what it was if it made the context's local
+ * memory grow. */
+void cu_launched_first(struct cu_launch *call);
 
 /* Polls (polls.c): the run of queries that this thread is in ends here. */
 struct cu_poll_run {

@@ -49,6 +49,9 @@ enum cu_helper {
 	CU_HELPER_cuDeviceGetName,
 	CU_HELPER_cuModuleGetLoadingMode,
 	CU_HELPER_cuCtxGetCurrent,
+	CU_HELPER_cuCtxGetDevice,
+	CU_HELPER_cuFuncGetAttribute,
+	CU_HELPER_cuKernelGetAttribute,
 	CU_HELPER_MAX,
 };
 /* NULL where the driver has none. */

@@ -129,6 +129,7 @@ CU_HOT void cu_launch_end(struct cu_launch *call, CUresult status)
 {
 	uint64_t end = spool_now();
 	uint32_t kernel = 0;
+	bool first;
 
 	spool_leave();
 	if (call->told == CU_TOLD_AFTER) {
@@ -136,8 +137,12 @@ CU_HOT void cu_launch_end(struct cu_launch *call, CUresult status)
 		if (__builtin_expect(cu_stream_captured(call->ev.stream), 0))
 			call->f.flags |= WL_FLAG_CAPTURED;
 	}
-	if (call->named && status == CUDA_SUCCESS)
-		kernel = cu_kernel_name(call->ev.func);
+	if (call->named && status == CUDA_SUCCESS) {
+		kernel =
+			cu_kernel_launched(call->ev.func, call->f.flags & WL_FLAG_CAPTURED, &first);
+		if (__builtin_expect(first, 0))
+			cu_launched_first(call);
+	}
 	if (__builtin_expect(call->first_use, 0) && status == CUDA_SUCCESS)
 		cu_library_used(call->ev.func);
 	if (__builtin_expect(status != CUDA_SUCCESS, 0))

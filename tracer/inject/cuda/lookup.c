@@ -24,6 +24,9 @@ static const char *const helper_names[CU_HELPER_MAX] = {
 	[CU_HELPER_cuDeviceGetName] = "cuDeviceGetName",
 	[CU_HELPER_cuModuleGetLoadingMode] = "cuModuleGetLoadingMode",
 	[CU_HELPER_cuCtxGetCurrent] = "cuCtxGetCurrent",
+	[CU_HELPER_cuCtxGetDevice] = "cuCtxGetDevice",
+	[CU_HELPER_cuFuncGetAttribute] = "cuFuncGetAttribute",
+	[CU_HELPER_cuKernelGetAttribute] = "cuKernelGetAttribute",
 };
 static _Atomic(void *) helpers[CU_HELPER_MAX];
 static const char absent_mark;

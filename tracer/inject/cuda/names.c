@@ -6,7 +6,9 @@
 
 #include "tracer/inject/cuda/map.h"
 
-CU_MAP_DEFINE(kernels, 16384); /* handle -> stamp << 32 | string id */
+CU_MAP_DEFINE(kernels, 16384); /* handle -> LAUNCHED | stamp << 32 | string id */
+
+#define LAUNCHED (UINT64_C(1) << 63) /* at least once */
 
 /* Raised when code is unloaded: a handle may then come back as another function. */
 static _Atomic uint32_t epoch;
@@ -18,8 +20,15 @@ static uint64_t stamp(void)
 
 	if (!generation)
 		return 0;
-	return (uint64_t)(generation ^ atomic_load_explicit(&epoch, memory_order_relaxed) << 16)
+	return (uint64_t)((generation ^ atomic_load_explicit(&epoch, memory_order_relaxed) << 16) &
+			  INT32_MAX)
 	       << 32;
+}
+
+/* Whether the value is of this writer and epoch. */
+static bool is_current(uint64_t value)
+{
+	return (value & ~LAUNCHED) >> 32 == stamp() >> 32;
 }
 
 void cu_names_forget(void)
@@ -69,9 +78,26 @@ uint32_t cu_kernel_name(uint64_t func)
 {
 	uint64_t value = 0;
 
-	if (cu_map_get(&kernels, func, &value) && value >> 32 == stamp() >> 32)
+	if (cu_map_get(&kernels, func, &value) && is_current(value))
 		return (uint32_t)value;
 	return put(func, ask(func));
+}
+
+uint32_t cu_kernel_launched(uint64_t func, bool captured, bool *first)
+{
+	uint64_t value = 0;
+	uint32_t id;
+
+	*first = false;
+	if (__builtin_expect(
+		    cu_map_get(&kernels, func, &value) && value & LAUNCHED && is_current(value), 1))
+		return (uint32_t)value;
+	id = cu_kernel_name(func);
+	if (captured || !cu_map_get(&kernels, func, &value) || !is_current(value))
+		return id; /* not done yet, or it found no room */
+	*first = true;
+	cu_map_put(&kernels, func, value | LAUNCHED);
+	return id;
 }
 
 void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *kernel)
@@ -80,7 +106,6 @@ void cu_function_of_kernel(struct cu_setup *call, const void *func, const void *
 
 	call->ev.object = (uintptr_t)func;
 	cu_library_used((uintptr_t)kernel);
-	if (wl_recording && cu_map_get(&kernels, (uintptr_t)kernel, &value) &&
-	    value >> 32 == stamp() >> 32)
+	if (wl_recording && cu_map_get(&kernels, (uintptr_t)kernel, &value) && is_current(value))
 		cu_map_put(&kernels, (uintptr_t)func, value);
 }
