@@ -32,6 +32,7 @@ skewed_LDLIBS := $(EXPORTERS_LDLIBS) -lm
 
 BENCHES += $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_export.c))
 bench_export_SRCS := tests/bench/bench_export.c
+bench_export_CFLAGS := $(if $(HAVE_ZSTD),-DHAVE_ZSTD=1)
 bench_export_LIBS := libexporters libspoolreader libspoolwriter libevents
 bench_export_LDLIBS := $(EXPORTERS_LDLIBS)
 endif

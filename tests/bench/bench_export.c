@@ -299,6 +299,12 @@ static int measure_recording(uint64_t events, const struct export_options *bare,
 	return failed | (system(command) != 0);
 }
 
+static int jsonl(struct model *model, const char *path, const struct export_options *options,
+		 struct export_result *result, char *err, size_t err_size)
+{
+	return table_export(model, path, TABLE_FORMAT_JSONL, 0, options, result, err, err_size);
+}
+
 /* What the same walk costs without any writing. */
 static int measure_reading(uint64_t events)
 {
@@ -337,8 +343,14 @@ int main(int argc, char **argv)
 	failed |= measure("perfetto, two arguments, deflate", TWO_ARGS, events, perfetto_export,
 			  &packed);
 	failed |= measure("perfetto, with a flow, deflate", FLOWS, events, perfetto_export, &small);
+#ifdef HAVE_ZSTD
+	const struct export_options dense = {.no_args = true, .compress = EXPORT_COMPRESS_ZSTD};
+
+	failed |= measure("perfetto, bare, zstd", BARE, events, perfetto_export, &dense);
+#endif
 	failed |= measure("chrome, two arguments", TWO_ARGS, events, chrome_export, &full);
 	failed |= measure("chrome, CUDA calls in full", CALLS, events, chrome_export, &full);
+	failed |= measure("tables as JSON lines, CUDA calls", CALLS, events, jsonl, &full);
 	failed |= measure_recording(events < 2000000 ? events : 2000000, &bare, &full);
 	return failed;
 }

@@ -52,3 +52,18 @@ for options in "" "--compress" "--no-stacks"; do
 done
 waylay export rec -f chrome -o trace.json.gz 2>err || fail "export to Chrome"
 judge trace.json.gz check_chrome.py
+
+# Sixteen processes: what each rank sends, another receives.
+if command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null &&
+	mpicc.openmpi -o mpi "$WAYLAY_SOURCE/tests/traced/mpi_allreduce.c" 2>err &&
+	timeout 100 mpirun.openmpi -n 16 --oversubscribe --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp \
+		waylay run -q --dir ranks -- ./mpi >out 2>err; then
+	"$build/tests/dump_trace" ranks >records
+	waylay export ranks -o trace.pftrace 2>err || fail "export of 16 ranks"
+	judge trace.pftrace check_trace.py
+	[ "$(sed -n 's/.*"kind":"process".*/x/p' records | wc -l)" = 16 ] || fail "not 16 processes"
+	waylay export ranks -f chrome -o trace.json 2>err || fail "export of 16 ranks to Chrome"
+	judge trace.json check_chrome.py
+else
+	echo "no run of 16 ranks: $(tail -n 1 err)"
+fi

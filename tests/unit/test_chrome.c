@@ -141,6 +141,31 @@ static void empty_and_failing(void **state)
 	model_close(model);
 }
 
+static void ranks(void **state)
+{
+	struct synthetic *recordings[64];
+	struct export_result result;
+	struct model *model;
+	char host[32];
+
+	for (int i = 0; i < 64; i++) {
+		snprintf(host, sizeof(host), "node%d", i / 8);
+		/* Process numbers repeat from host to host. */
+		recordings[i] = synthetic_new(host, 41 + i % 8, (i / 8 + 1) * 1000000000000,
+					      1700000000000000000 + i / 8 * 100);
+		synthetic_info(recordings[i])->rank = i;
+		synthetic_trouble(recordings[i], 2, 31, (unsigned)i, i % 2);
+		synthetic_fabric(recordings[i], 3);
+		synthetic_devices(recordings[i], 3);
+	}
+	model = model_of(recordings, 64);
+	assert_int_equal(model_host_count(model), 8);
+	export_and_check(*state, model, chrome_export, "check_chrome.py", "json", NULL, &result);
+	assert_int_equal(result.activities, 64 * 3 * 2 * 9);
+	assert_int_equal(result.match.activities_called, 64 * 3 * 2 * 8);
+	model_close(model);
+}
+
 static void devices(void **state)
 {
 	struct export_result result;
@@ -186,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_event, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(nesting, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(ranks, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(devices, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(crossing_ranges, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(fabric_compressed, export_setup, export_teardown),
