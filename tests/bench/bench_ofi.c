@@ -30,10 +30,10 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 
-#define ROUNDS   41
-#define CALLS    5003
-#define WARM     101 /* of them before, so that code and data are where a busy job has them */
-#define PAUSE_US 30000
+#define ROUNDS   21
+#define CALLS    2003
+#define WARM     101    /* of them before, so that code and data are where a busy job has them */
+#define PAUSE_US 110000 /* longer than the pace of the housekeeping thread */
 
 struct objects {
 	struct fid_ep *ep;
@@ -139,7 +139,7 @@ static void measure(const struct objects *bare, const struct objects *hooked)
 
 	for (int r = 0; r < ROUNDS; r++) {
 		for (size_t i = 0; i < ROWS; i++) {
-			(void)usleep(PAUSE_US / ROWS);
+			(void)usleep(PAUSE_US);
 			values[i][0][r] = rows[i].round(bare);
 			values[i][1][r] = rows[i].round(hooked);
 		}

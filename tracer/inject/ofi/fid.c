@@ -95,15 +95,25 @@ static void bind_record(const struct fid *fid, const struct fid *bound, uint64_t
 			   .bound_kind = (uint8_t)kind_of(bound));
 }
 
-/* A queue or counter made by an extension operation is met here for the first time. */
-static void adopt_bound(struct fid *bound)
+/* A queue or counter made by an extension operation is met here for the first time. One that is not ours (a
+ * layer's, without --ofi-layers) stays so. */
+static void queue_bound(const struct fid *fid, struct fid *bound, enum ofi_how how)
 {
-	if (ofi_find(bound))
-		ofi_rehook(bound);
-	else if (bound->fclass == FI_CLASS_CQ)
-		ofi_adopt(bound, WL_ofi_kind_cq, FI_CQ_FORMAT_UNSPEC);
-	else if (bound->fclass == FI_CLASS_CNTR)
-		ofi_adopt(bound, WL_ofi_kind_cntr, 0);
+	bool is_cq = bound->fclass == FI_CLASS_CQ;
+
+	if (!is_cq && bound->fclass != FI_CLASS_CNTR) {
+		if (ofi_find(bound))
+			ofi_rehook(bound);
+		return;
+	}
+	if (!ofi_find(bound)) {
+		if (!how)
+			return;
+		ofi_adopt(bound, is_cq ? WL_ofi_kind_cq : WL_ofi_kind_cntr,
+			  is_cq ? FI_CQ_FORMAT_UNSPEC : 0);
+	}
+	if (kind_of(fid) != WL_ofi_kind_mr)
+		ofi_bound(fid, bound);
 }
 
 static int hook_bind(struct fid *fid, struct fid *bound, uint64_t flags)
@@ -117,12 +127,12 @@ static int hook_bind(struct fid *fid, struct fid *bound, uint64_t flags)
 	begin = spool_now();
 	ret = real->bind(fid, bound, flags);
 	ofi_rehook(fid);
-	ofi_rehook_queues();
+	if (ret == 0)
+		queue_bound(fid, bound, how);
+	ofi_rehook_queues(fid);
 	if (!how)
 		return ret;
 	ofi_leave(how);
-	if (ret == 0)
-		adopt_bound(bound);
 	bind_record(fid, bound, flags, begin, ret, how);
 	return ret;
 }
@@ -175,7 +185,7 @@ static int hook_control(struct fid *fid, int command, void *arg)
 	ret = real->control(fid, command, arg);
 	ofi_rehook(fid);
 	if (command == FI_ENABLE)
-		ofi_rehook_queues();
+		ofi_rehook_queues(fid);
 	if (!how)
 		return ret;
 	ofi_leave(how);

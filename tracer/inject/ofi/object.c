@@ -18,18 +18,45 @@ static unsigned home_of(uintptr_t fid)
 	return (unsigned)((fid >> 4) * 0x9e3779b97f4a7c15u >> 48) & (OBJECTS - 1);
 }
 
-/* Completion queues and counters once more, side by side: each bind and enable looks at all of them. Past
- * the last entry one is merely not looked at again. */
-#define QUEUES 512u
-static _Atomic uintptr_t queues[QUEUES];
+/*
+ * Which queues and counters an endpoint was bound to: they can get other tables when it is bound again or
+ * enabled. Only those are looked at, since they cannot be closed meanwhile; any other may be, by another
+ * thread. Past the last entry one is merely not looked at again.
+ */
+#define BINDINGS     8192u
+#define BINDING_BUSY 1u
+static struct {
+	_Atomic uintptr_t ep; /* 0 free, BINDING_BUSY, or (release) the endpoint of `queue` */
+	uintptr_t queue;
+} bindings[BINDINGS];
+static _Atomic unsigned bindings_used; /* none is at or past this */
 
-static void queue_replace(uintptr_t from, uintptr_t to)
+void ofi_bound(const struct fid *ep, const struct fid *queue)
 {
-	for (unsigned i = 0; i < QUEUES; i++) {
-		uintptr_t expected = from;
+	unsigned used;
 
-		if (atomic_compare_exchange_strong(&queues[i], &expected, to))
-			return;
+	for (unsigned i = 0; i < BINDINGS; i++) {
+		uintptr_t expected = 0;
+
+		if (!atomic_compare_exchange_strong(&bindings[i].ep, &expected, BINDING_BUSY))
+			continue;
+		bindings[i].queue = (uintptr_t)queue;
+		atomic_store_explicit(&bindings[i].ep, (uintptr_t)ep, memory_order_release);
+		used = atomic_load(&bindings_used);
+		while (used < i + 1 && !atomic_compare_exchange_weak(&bindings_used, &used, i + 1))
+			;
+		return;
+	}
+}
+
+static void bindings_forget(const void *ep)
+{
+	unsigned used = atomic_load(&bindings_used);
+
+	for (unsigned i = 0; i < used; i++) {
+		uintptr_t expected = (uintptr_t)ep;
+
+		(void)atomic_compare_exchange_strong(&bindings[i].ep, &expected, 0);
 	}
 }
 
@@ -69,8 +96,8 @@ void ofi_forget(const void *fid)
 
 	if (!object)
 		return;
-	if (object->kind == WL_ofi_kind_cq || object->kind == WL_ofi_kind_cntr)
-		queue_replace((uintptr_t)fid, 0);
+	if (object->kind != WL_ofi_kind_mr)
+		bindings_forget(fid);
 	object->kind = 0;
 	object->format = object->iface = object->hmem = object->unrecorded = 0;
 	object->address = object->bytes = 0;
@@ -159,14 +186,18 @@ void ofi_unhook(struct fid *fid)
 		UNHOOK(((struct fid_cntr *)fid)->ops);
 }
 
-void ofi_rehook_queues(void)
+void ofi_rehook_queues(const struct fid *ep)
 {
-	for (unsigned i = 0; i < QUEUES; i++) {
-		uintptr_t fid = atomic_load_explicit(&queues[i], memory_order_acquire);
-		const struct ofi_object *object = fid ? ofi_find((const void *)fid) : NULL;
+	unsigned used = atomic_load(&bindings_used);
 
+	for (unsigned i = 0; i < used; i++) {
+		const struct ofi_object *object;
+
+		if (atomic_load_explicit(&bindings[i].ep, memory_order_acquire) != (uintptr_t)ep)
+			continue;
+		object = ofi_find((const void *)bindings[i].queue);
 		if (object)
-			queue_hook((struct fid *)fid, object->format);
+			queue_hook((struct fid *)bindings[i].queue, object->format);
 	}
 }
 
@@ -177,8 +208,6 @@ struct ofi_object *ofi_adopt(struct fid *fid, enum wl_ofi_kind kind, uint8_t for
 	if (!object)
 		object = object_make(fid);
 	if (object) {
-		if (!object->kind && (kind == WL_ofi_kind_cq || kind == WL_ofi_kind_cntr))
-			queue_replace(0, (uintptr_t)fid);
 		object->kind = (uint8_t)kind;
 		object->format = format;
 	}

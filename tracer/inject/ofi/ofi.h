@@ -148,8 +148,10 @@ void ofi_forget(const void *fid);
 /* Around a control call: all pointers of the object back to the provider's, and hooked again. */
 void ofi_unhook(struct fid *fid);
 void ofi_rehook(struct fid *fid);
-/* Completion queues and counters can get other tables when an endpoint is bound or enabled. */
-void ofi_rehook_queues(void);
+/* An endpoint was bound to a queue or counter. */
+void ofi_bound(const struct fid *ep, const struct fid *queue);
+/* Those can get other tables when it is bound again or enabled. */
+void ofi_rehook_queues(const struct fid *ep);
 /* The memory interface behind a descriptor (fi_mr_desc), system when unknown. */
 void ofi_descriptor_add(const void *descriptor, enum wl_hmem_iface iface);
 uint8_t ofi_descriptor_iface_slow(const void *descriptor);
