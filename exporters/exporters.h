@@ -21,9 +21,13 @@
 struct model;
 
 struct model_options {
-	bool all_runs;       /* every run found in the directories; otherwise the newest alone */
-	const char *run;     /* only this run; NULL: see all_runs */
-	bool symbols;        /* resolve native frames (starts a helper process when first needed) */
+	bool all_runs;   /* every run found in the directories; otherwise the newest alone */
+	const char *run; /* only this run; NULL: see all_runs */
+	bool symbols;    /* resolve native frames (starts a helper process when first needed) */
+	/* Opens a directory of another kind of recordings, of which there may be several in it; as
+	 * ctf_open() of tracer/lttng/ctf.h. NULL: such directories are left out. */
+	int (*open_other)(const char *path, struct trace_reader ***readers, unsigned *count,
+			  char *err, size_t err_size);
 	unsigned files_open; /* recordings kept open at once; 0: MODEL_FILES_OPEN_MAX */
 };
 

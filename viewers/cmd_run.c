@@ -7,6 +7,7 @@
 #include "tracer/inject/settings.h"
 #include "viewers/door.h"
 #include "viewers/gate.h"
+#include "viewers/lttng.h"
 #include "viewers/run.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@ struct run_arguments {
 	const char *output;
 	bool quiet, no_export;
 	bool run_given; /* --run-id, not inherited */
+	struct lttng_session lttng;
 	char **command;
 };
 
@@ -191,34 +193,50 @@ static bool prepare_preload(const char *library)
 	return ok;
 }
 
-static bool prepare_settings(bool *ofi_door)
+static bool prepare_settings(struct wl_settings *settings)
 {
 	extern char **environ;
-	struct wl_settings settings;
 	char err[256];
 
-	if (wl_settings_read(&settings, environ, err, sizeof(err)) != 0) {
-		say("%s", err);
-		return false;
-	}
-	*ofi_door = settings.ofi_door && settings.ofi;
-	return true;
+	if (wl_settings_read(settings, environ, err, sizeof(err)) == 0)
+		return true;
+	say("%s", err);
+	return false;
 }
 
-static bool prepare(const struct run_arguments *arguments, bool only_records)
+/* Before the library is preloaded, which LTTng's own programs have no use for. What cannot be had is
+ * said, and the spool takes over. */
+static bool prepare_sink(struct run_arguments *arguments, const struct wl_settings *settings,
+			 bool inside)
+{
+	const char *timeout = getenv("LTTNG_UST_REGISTER_TIMEOUT");
+
+	/* The session is that of the job around it. */
+	if (settings->sink != WL_SINK_LTTNG || inside)
+		return true;
+	if (!lttng_begin(&arguments->lttng, settings, getenv("WAYLAY_DIR"), getenv("WAYLAY_RUN")))
+		return put("WAYLAY_SINK", "spool");
+	/* Long enough for a daemon that answers, short enough for one that hangs; 0 would lose what a
+	 * short program says. */
+	return ((timeout && *timeout && strcmp(timeout, "0") != 0) ||
+		put("LTTNG_UST_REGISTER_TIMEOUT", "500")) &&
+	       (!settings->block || put("LTTNG_UST_ALLOW_BLOCKING", "1"));
+}
+
+static bool prepare(struct run_arguments *arguments, bool only_records)
 {
 	const char *library = find_preload();
-	bool ofi_door = false;
+	struct wl_settings settings;
 
 	if (!library) {
 		say("libwaylay.so is neither beside this program nor in ../lib/waylay; build or "
 		    "install Waylay again");
 		return false;
 	}
-	return prepare_settings(&ofi_door) && prepare_directory() &&
+	return prepare_settings(&settings) && prepare_directory() &&
 	       prepare_run(arguments, preloaded(library), only_records) &&
-	       prepare_preload(library) &&
-	       (!ofi_door || door_prepare(getenv("WAYLAY_DIR"), library));
+	       prepare_sink(arguments, &settings, preloaded(library)) && prepare_preload(library) &&
+	       (!settings.ofi_door || !settings.ofi || door_prepare(getenv("WAYLAY_DIR"), library));
 }
 
 /* --- afterwards ------------------------------------------------------------------------------- */
@@ -252,7 +270,8 @@ static int judge(const struct gate *gate, struct model *model, const struct anal
 static struct model *run_model(bool *broken)
 {
 	const char *directory = getenv("WAYLAY_DIR");
-	const struct model_options options = {.run = getenv("WAYLAY_RUN"), .symbols = true};
+	const struct model_options options = {
+		.run = getenv("WAYLAY_RUN"), .symbols = true, .open_other = open_ctf};
 	struct model *model = NULL;
 	char err[1024] = "";
 	int error = model_open(&directory, 1, &options, &model, err, sizeof(err));
@@ -295,10 +314,21 @@ static int conclude(struct run_arguments *arguments)
 	return verdict;
 }
 
+/* The traces are where the session or the relay daemon puts them. */
+static int conclude_elsewhere(struct run_arguments *arguments)
+{
+	if (!arguments->quiet)
+		say("recorded by the LTTng session %s%s%s; 'waylay report DIR' reads where it "
+		    "writes",
+		    arguments->lttng.name, lttng_streams(&arguments->lttng) ? " to " : "",
+		    lttng_streams(&arguments->lttng) ? arguments->lttng.output : "");
+	return judge(&arguments->gate, NULL, NULL);
+}
+
 static int run(struct run_arguments *arguments)
 {
 	int rank, world_size, local_rank, status, verdict;
-	bool only_records;
+	bool only_records, recorded, elsewhere;
 	char err[1024];
 
 	wl_ranks_read(&rank, &world_size, &local_rank);
@@ -307,20 +337,28 @@ static int run(struct run_arguments *arguments)
 		say("%s", err);
 		return EXIT_RUN_FAILED;
 	}
-	if (!prepare(arguments, only_records))
+	if (!prepare(arguments, only_records)) {
+		lttng_end(&arguments->lttng);
 		return EXIT_RUN_FAILED;
+	}
+	recorded = arguments->lttng.open;
 	if (only_records) {
 		if (gate_set(&arguments->gate) && rank == 0)
 			say("under a launcher 'run' only records: judge afterwards, with 'waylay "
 			    "check'");
-		return run_become(arguments->command);
+		if (!recorded)
+			return run_become(arguments->command);
 	}
 	status = run_child(arguments->command);
 	/* The job's own environment is of no use to what follows here. */
 	(void)unsetenv("LD_PRELOAD");
+	lttng_end(&arguments->lttng);
 	if (status < 0)
 		return -status;
-	verdict = conclude(arguments);
+	if (only_records)
+		return status;
+	elsewhere = recorded && (!arguments->lttng.own || lttng_streams(&arguments->lttng));
+	verdict = elsewhere ? conclude_elsewhere(arguments) : conclude(arguments);
 	return status ? status : verdict;
 }
 

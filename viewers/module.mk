@@ -2,7 +2,7 @@
 # The `waylay` command. All but its main is a library, so that tests use the same objects.
 VIEWERS_CFLAGS := $(call pkg_cflags,jansson) $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1) $(if $(HAVE_LIBDW),-DHAVE_LIBDW=1) \
 	$(if $(HAVE_MICROHTTPD),-DHAVE_MICROHTTPD=1 $(call pkg_cflags,libmicrohttpd))
-VIEWERS_LIBS := libviewers libexporters libspoolreader libsettings libevents
+VIEWERS_LIBS := libviewers libexporters libctf libspoolreader libsettings libevents
 VIEWERS_LDLIBS := $(call pkg_libs,jansson) $(if $(HAVE_MICROHTTPD),$(call pkg_libs,libmicrohttpd)) $(EXPORTERS_LDLIBS) -ldl
 
 LIBS += libviewers

@@ -2,9 +2,11 @@
  *
  * From paths on a command line to a model; and where libwaylay.so is.
  */
+#include "tracer/lttng/ctf.h"
 #include "viewers/options.h"
 #include "viewers/viewers.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -48,8 +50,10 @@ struct model *input_open(const struct input *input)
 {
 	const char *directory = getenv("WAYLAY_DIR");
 	const char *const fallback = directory && *directory ? directory : "waylay-out";
-	const struct model_options options = {
-		.all_runs = input->all_runs, .run = input->run, .symbols = true};
+	const struct model_options options = {.open_other = open_ctf,
+					      .all_runs = input->all_runs,
+					      .run = input->run,
+					      .symbols = true};
 	struct model *model = NULL;
 	char err[1024] = "";
 
@@ -67,11 +71,38 @@ struct model *input_open(const struct input *input)
 	return model;
 }
 
+int open_ctf(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
+	     size_t err_size)
+{
+	const char *object = find_library(CTF_OBJECT);
+	void *lib = object ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
+	ctf_open_fn open_it = NULL;
+
+	if (lib)
+		*(void **)&open_it = dlsym(lib, CTF_SYMBOL);
+	if (open_it)
+		return open_it(path, wl_event_type, readers, count, err, err_size);
+	(void)snprintf(err, err_size,
+		       "%s: a trace of LTTng, which this build cannot read (%s): install "
+		       "libbabeltrace2-dev and build Waylay again",
+		       path, object ? dlerror() : CTF_OBJECT " is not there");
+	return -ENOTSUP;
+}
+
 const char *find_preload(void)
 {
+	static char path[PATH_MAX];
+	const char *found = *path ? NULL : find_library("libwaylay.so");
+
+	if (found)
+		(void)snprintf(path, sizeof(path), "%s", found);
+	return *path ? path : NULL;
+}
+
+const char *find_library(const char *name)
+{
 	/* Beside the program in a build tree, else where `make install` puts it. */
-	static const char *const places[] = {"libwaylay.so", "../lib/waylay/libwaylay.so",
-					     "../lib/libwaylay.so"};
+	static const char *const places[] = {"", "../lib/waylay/", "../lib/"};
 	static char path[PATH_MAX];
 	char self[PATH_MAX], candidate[PATH_MAX + 64];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -85,7 +116,7 @@ const char *find_preload(void)
 		return NULL;
 	*slash = '\0';
 	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		(void)snprintf(candidate, sizeof(candidate), "%s/%s", self, places[i]);
+		(void)snprintf(candidate, sizeof(candidate), "%s/%s%s", self, places[i], name);
 		if (realpath(candidate, path) && access(path, R_OK) == 0)
 			return path;
 	}

@@ -63,6 +63,11 @@ struct model *input_open(const struct input *input);
 
 /* Path of libwaylay.so beside this program (build tree or installed), or NULL. Static storage. */
 const char *find_preload(void);
+/* As find_preload(), of any object of ours; valid until the next call. */
+const char *find_library(const char *name);
+/* model_options.open_other: traces of LTTng. */
+int open_ctf(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
+	     size_t err_size);
 
 /* --- report (report.c, report_json.c) --------------------------------------------------------- */
 

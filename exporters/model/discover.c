@@ -5,6 +5,7 @@
  */
 #include "exporters/model/internal.h"
 
+#include "tracer/lttng/ctf.h"
 #include "tracer/spool/spool.h"
 
 #include <dirent.h>
@@ -60,18 +61,20 @@ static void finds_free(struct finds *finds)
 	free(finds->items);
 }
 
-static int is_spool(const struct dirent *entry)
+/* Files of ours, and the folders that `waylay run --sink lttng` makes. */
+static int is_recording(const struct dirent *entry)
 {
 	size_t length = strlen(entry->d_name);
 
-	return length > 7 && !strcmp(entry->d_name + length - 7, ".wspool");
+	return (length > 7 && !strcmp(entry->d_name + length - 7, ".wspool")) ||
+	       !strncmp(entry->d_name, "lttng-", 6);
 }
 
 static int search_directory(struct model *model, struct finds *finds, const char *path, char *err,
 			    size_t err_size)
 {
 	struct dirent **entries;
-	int count = scandir(path, &entries, is_spool, alphasort), error = 0;
+	int count = scandir(path, &entries, is_recording, alphasort), error = 0;
 
 	if (count < 0) {
 		error = -errno;
@@ -106,25 +109,72 @@ static int search(struct model *model, struct finds *finds, const char *path, ch
 			path, strerror(-error));
 		return error;
 	}
-	if (S_ISDIR(stat_buf.st_mode))
-		return search_directory(model, finds, path, err, err_size);
+	if (S_ISDIR(stat_buf.st_mode)) {
+		unsigned before = finds->count;
+		int error = search_directory(model, finds, path, err, err_size);
+
+		if (error || finds->count > before || !ctf_is(path))
+			return error;
+	}
 	return finds_add(model, finds, path, &stat_buf);
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat stat_buf;
+
+	return !stat(path, &stat_buf) && S_ISDIR(stat_buf.st_mode);
+}
+
+/* All processes of a directory of another kind. Its readers stay open: they cannot be had one by one. */
+static int open_other(struct model *model, const char *path, const struct model_options *options,
+		      char *err, size_t err_size)
+{
+	struct trace_reader **readers = NULL;
+	unsigned count = 0;
+	int error = 0, failed;
+
+	if (!options || !options->open_other) {
+		snprintf(err, err_size, "%s: not a recording of Waylay's", path);
+		return -EINVAL;
+	}
+	failed = options->open_other(path, &readers, &count, err, err_size);
+	if (failed)
+		return failed;
+	if (*err) { /* a part of it */
+		model_add_note(model, "%s: left out", err);
+		model->unreadable_count++;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		if (!error)
+			error = model_add(model, readers[i], NULL);
+		else
+			readers[i]->ops->close(readers[i]);
+	}
+	free((void *)readers);
+	return error == -ENOMEM ? error : 0;
+}
+
 /* Opens every file found; the last failure is kept for the case that none can be read. */
-static int open_all(struct model *model, const struct finds *finds, char *err, size_t err_size)
+static int open_all(struct model *model, const struct finds *finds,
+		    const struct model_options *options, char *err, size_t err_size)
 {
 	int error = 0;
 
 	for (unsigned i = 0; i < finds->count && !error; i++) {
 		struct trace_reader *reader = NULL;
-		int failed = spool_reader_open(finds->items[i].path, &reader, err, err_size);
+		bool other = is_directory(finds->items[i].path);
+		int failed =
+			other ? open_other(model, finds->items[i].path, options, err, err_size)
+			      : spool_reader_open(finds->items[i].path, &reader, err, err_size);
 
 		if (failed) {
 			model_add_note(model, "%s: left out", err);
 			model->unreadable_count++;
 			continue;
 		}
+		if (other)
+			continue;
 		error = model_add(model, reader, finds->items[i].path);
 		while (model->open_count >= model->open_max && !error) {
 			struct process *process = model->processes[model->process_count - 1];
@@ -168,7 +218,7 @@ int model_open(const char *const *paths, unsigned path_count, const struct model
 		error = -ENOENT;
 	}
 	if (!error)
-		error = open_all(made, &finds, err, err_size);
+		error = open_all(made, &finds, options, err, err_size);
 	if (!error)
 		error = model_settle(made, options, err, err_size);
 	finds_free(&finds);

@@ -6,7 +6,7 @@ set -u
 # shellcheck source=tests/cli/lib/cli.inc
 . "$(dirname "$0")/lib/cli.inc"
 
-# --- help: 80 columns; a command's on 52 lines at most, the first page and most commands on 24
+# --- help: 80 columns; a command's on 60 lines at most, the first page and most commands on 24
 fits() { # LINES COMMAND...
 	lines=$1
 	shift
@@ -28,7 +28,7 @@ fits 45 waylay check --help
 says out --max-syncs
 fits 40 waylay export --help
 says out --max-size
-fits 52 waylay run --help
+fits 60 waylay run --help
 cp out help_run
 # Every setting has its option there.
 sed -n 's/^WL_SETTING([a-z_]*, "[A-Z_]*", "\([a-z-]*\)",.*/\1/p' \

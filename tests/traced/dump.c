@@ -8,7 +8,9 @@
  *   event THREAD NAME ARG=VALUE ...     then, with --stacks, "  python FILE:LINE FUNCTION",
  *                                       "  native MODULE+OFFSET"
  *   inflight THREAD NAME API
+ * FILE may be a directory of traces of LTTng, each process of which is printed.
  */
+#include "tracer/lttng/ctf.h"
 #include "tracer/spool/spool.h"
 
 #include <inttypes.h>
@@ -89,6 +91,8 @@ static void print(struct trace_reader *reader)
 	struct trace_inflight calls[64];
 	unsigned count;
 
+	if (info->damaged)
+		printf("damage %s\n", info->damage);
 	printf("process %" PRId64 " %s rank %d/%d\n", info->pid, info->ended ? "ended" : "running",
 	       info->rank, info->world_size);
 	for (unsigned i = 0; i < info->attribute_count; i++)
@@ -106,6 +110,34 @@ static void print(struct trace_reader *reader)
 		       calls[i].type->name, calls[i].api);
 }
 
+#ifdef HAVE_BABELTRACE
+static int traces_print(const char *path)
+{
+	struct trace_reader **readers;
+	unsigned count;
+	char err[512];
+
+	if (ctf_open(path, wl_event_type, &readers, &count, err, sizeof(err))) {
+		fprintf(stderr, "spool_dump: %s\n", err);
+		return 1;
+	}
+	if (*err)
+		fprintf(stderr, "spool_dump: %s\n", err);
+	for (unsigned i = 0; i < count; i++) {
+		print(readers[i]);
+		readers[i]->ops->close(readers[i]);
+	}
+	free((void *)readers);
+	return 0;
+}
+#else
+static int traces_print(const char *path)
+{
+	fprintf(stderr, "spool_dump: %s: built without babeltrace2\n", path);
+	return 77;
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	struct trace_reader *reader;
@@ -116,6 +148,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: spool_dump [--stacks] FILE\n");
 		return 64;
 	}
+	if (ctf_is(argv[argc - 1]))
+		return traces_print(argv[argc - 1]);
 	if (spool_reader_open(argv[argc - 1], &reader, err, sizeof(err))) {
 		fprintf(stderr, "spool_dump: %s\n", err);
 		return 1;

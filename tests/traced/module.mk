@@ -2,8 +2,11 @@
 
 # a recording as text
 TEST_PROGRAMS += spool_dump
-spool_dump_SRCS := tests/traced/dump.c
-spool_dump_LIBS := libspoolreader libevents
+# not yet known here: tracer/lttng/module.mk comes later
+spool_dump_SRCS = tests/traced/dump.c $(CTF_SRCS)
+spool_dump_CFLAGS := $(if $(HAVE_BABELTRACE),-DHAVE_BABELTRACE=1 $(call pkg_cflags,babeltrace2))
+spool_dump_LIBS := libctf libspoolreader libevents
+spool_dump_LDLIBS := $(if $(HAVE_BABELTRACE),$(call pkg_libs,babeltrace2))
 
 TEST_SHARED += stackprobe.so
 stackprobe.so_SRCS := tests/traced/python/stackprobe.c $(addprefix tracer/inject/, \

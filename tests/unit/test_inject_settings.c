@@ -106,9 +106,9 @@ static void good_values(void **state)
 	assert_int_equal(s.duration_ns, 120000000000u);
 	assert_int_equal(read_one(&s, "WAYLAY_DURATION=0", err, sizeof(err)), 0);
 	assert_int_equal(s.duration_ns, 0);
-	assert_int_equal(read_one(&s, "WAYLAY_STEPS=7:23", err, sizeof(err)), 0);
+	assert_int_equal(read_one(&s, "WAYLAY_ONLY_STEPS=7:23", err, sizeof(err)), 0);
 	assert_true(s.steps.first == 7 && s.steps.end == 23);
-	assert_int_equal(read_one(&s, "WAYLAY_STEPS=", err, sizeof(err)), 0);
+	assert_int_equal(read_one(&s, "WAYLAY_ONLY_STEPS=", err, sizeof(err)), 0);
 	assert_int_equal(s.steps.end, 0);
 	/* What tests put there is no setting. */
 	assert_int_equal(read_one(&s, "WAYLAY_BUILD=/x", err, sizeof(err)), 0);
@@ -142,11 +142,11 @@ static void bad_values(void **state)
 		"WAYLAY_DELAY=1.5s",
 		"WAYLAY_DURATION=-1s",
 		"WAYLAY_DURATION=9999999999999h",
-		"WAYLAY_STEPS=3",
-		"WAYLAY_STEPS=5:5",
-		"WAYLAY_STEPS=5:4",
-		"WAYLAY_STEPS=1:2:3",
-		"WAYLAY_STEPS=:",
+		"WAYLAY_ONLY_STEPS=3",
+		"WAYLAY_ONLY_STEPS=5:5",
+		"WAYLAY_ONLY_STEPS=5:4",
+		"WAYLAY_ONLY_STEPS=1:2:3",
+		"WAYLAY_ONLY_STEPS=:",
 		"WAYLAY_DIR=",
 		"WAYLAY_NO_SUCH=1",
 		"WAYLAY_=1",

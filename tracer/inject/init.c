@@ -9,6 +9,7 @@
 #include "tracer/inject/elf.h"
 #include "tracer/inject/inject.h"
 #include "tracer/inject/ranks.h"
+#include "tracer/inject/sink.h"
 #include "tracer/inject/symbols.h"
 
 #include <errno.h>
@@ -293,6 +294,7 @@ static bool recording_open(void)
 		.local_rank = -1,
 	};
 	int error = spool_clock_choose(wl_settings.clock, &settings.clock);
+	char why[512] = "";
 
 	if (error) {
 		wl_complain(
@@ -302,11 +304,19 @@ static bool recording_open(void)
 		return false;
 	}
 	wl_ranks_read(&settings.rank, &settings.world_size, &settings.local_rank);
+	/* A child keeps its parent's. */
+	if (wl_settings.sink == WL_SINK_LTTNG && !wl_recorded_once)
+		settings.sink = wl_sink_open(why, sizeof(why));
+	if (settings.sink)
+		settings.clock = SPOOL_CLOCK_MONOTONIC;
 	error = spool_writer_open(&settings);
 	if (error && error != -EALREADY) {
 		wl_complain("%s; this process is not traced", spool_error());
 		return false;
 	}
+	if (*why)
+		wl_complain("WAYLAY_SINK=lttng: %s; recording to %s instead", why,
+			    spool_writer_path());
 	if (spool_note()[0] && !wl_recorded_once)
 		wl_complain("%s: recording to %s instead; set WAYLAY_DIR to choose another place",
 			    spool_note(), spool_writer_path());

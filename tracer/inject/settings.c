@@ -69,6 +69,8 @@ const char *wl_setting_accepts(const struct wl_setting *row)
 		return "a whole number of ns, us, ms, s, m or h (200ms, 5s), or 0";
 	case WL_SETTING_STEPS:
 		return "A:B, whole numbers from 0 with A less than B (10:20), or nothing for all";
+	case WL_SETTING_SINK:
+		return "spool or lttng";
 	case WL_SETTING_TEXT:
 		break;
 	}
@@ -205,6 +207,7 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 	static const char *const clocks[] = {"auto", "tsc", "monotonic", NULL};
 	static const char *const stacks[] = {"none", "sync", "all", NULL};
 	static const char *const gpus[] = {"none", "cupti", NULL};
+	static const char *const sinks[] = {"spool", "lttng", NULL};
 	int which;
 
 	switch (type) {
@@ -223,6 +226,11 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 		if (!one_of(value, stacks, &which))
 			return false;
 		*(enum wl_stack_mode *)where = (enum wl_stack_mode)which;
+		return true;
+	case WL_SETTING_SINK:
+		if (!one_of(value, sinks, &which))
+			return false;
+		*(enum wl_sink_kind *)where = (enum wl_sink_kind)which;
 		return true;
 	case WL_SETTING_TIME:
 		return wl_time_parse(value, where);

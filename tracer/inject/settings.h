@@ -12,6 +12,8 @@
 
 enum wl_stack_mode { WL_STACK_NONE, WL_STACK_SYNC, WL_STACK_ALL };
 
+enum wl_sink_kind { WL_SINK_SPOOL, WL_SINK_LTTNG };
+
 /* Instances of a range, counted from 0: first <= i < end; end 0: all. */
 struct wl_steps {
 	uint64_t first, end;
@@ -49,8 +51,13 @@ struct wl_settings {
 	uint64_t delay_ns;         /* WAYLAY_DELAY */
 	uint64_t duration_ns;      /* WAYLAY_DURATION; 0: to the end */
 	const char *only_range;    /* WAYLAY_ONLY_RANGE */
-	struct wl_steps steps;     /* WAYLAY_STEPS */
-	bool debug;                /* WAYLAY_DEBUG */
+	struct wl_steps steps;     /* WAYLAY_ONLY_STEPS */
+	enum wl_sink_kind sink;    /* WAYLAY_SINK */
+	/* WAYLAY_SESSION, _RELAY, _BLOCK, _SUBBUF: for `waylay run` alone */
+	const char *session, *relay;
+	bool block;
+	uint64_t subbuf;
+	bool debug; /* WAYLAY_DEBUG */
 };
 
 #define WL_STACK_DEPTH_MAX 128
@@ -67,6 +74,7 @@ enum wl_setting_type {
 	WL_SETTING_KINDS,
 	WL_SETTING_TIME,
 	WL_SETTING_STEPS,
+	WL_SETTING_SINK,
 };
 
 struct wl_setting {

@@ -11,6 +11,7 @@
 #define WAYLAY_TRACER_SPOOL_H
 
 #include "tracer/events/reader.h"
+#include "tracer/events/sink.h"
 #include "tracer/spool/format.h"
 
 #include <string.h>
@@ -29,6 +30,8 @@ struct spool_settings {
 	enum spool_clock clock;     /* as chosen by spool_clock_choose() */
 	bool flight_recorder;       /* at the cap overwrite the oldest chunks instead of stopping */
 	int rank, world_size, local_rank; /* -1 none */
+	/* Records go there and no file is made; the clock must be MONOTONIC. NULL: to the file. */
+	const struct sink_ops *sink;
 };
 
 /* What a thread writes with. Lives in memory that a fork wipes (so a child finds no room and a foreign

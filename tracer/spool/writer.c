@@ -23,6 +23,7 @@
 #define MAX_BYTES_DEFAULT (1ull << 30)
 #define MAX_BYTES_LEAST   (1ull << 20)
 #define MAX_BYTES_MOST    (32ull << 30) /* ids are offsets / 8 in 32 bits */
+#define SINK_NAMES_BYTES  (64ull << 20)
 #define MEMORY_SHARE      16 /* of what a limit on address space leaves, one in so many */
 
 struct spool_writer *spool_writer;
@@ -322,32 +323,9 @@ static int table_make(struct spool_writer *w)
 	return 0;
 }
 
-static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
+/* The mapping is there and laid out: the recording begins. */
+static void begin(struct spool_writer *w, const char *host)
 {
-	struct spool_file file = {.fd = -1};
-	struct stat st;
-	char host[65];
-	int rc;
-
-	rc = table_make(w);
-	if (rc) {
-		snprintf(err, err_size, "no memory for the tables of a recording");
-		return rc;
-	}
-	host_name(host, sizeof(host));
-	rc = spool_file_create(&configured, host, &file, err, err_size);
-	if (rc)
-		return rc;
-	memcpy(spool_path, file.path, sizeof(spool_path));
-	spool_keep_free_percent = configured.keep_free_percent;
-	rc = map(w, file.fd, configured.max_bytes, err, err_size);
-	if (rc)
-		goto no_map;
-	if (fstat(file.fd, &st) == 0) {
-		w->device = st.st_dev;
-		w->inode = st.st_ino;
-	}
-	atomic_store(&w->fd, spool_file_keep(file.fd));
 	mapping_replace();
 	mapping = w->header;
 	mapping_bytes = w->mapped_bytes;
@@ -361,6 +339,70 @@ static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
 	/* Pairs with the acquire in spool_writer_open_now(). */
 	atomic_store_explicit(&w->state, SPOOL_OPEN, memory_order_release);
 	spool_attributes_again();
+}
+
+/* No file: names and facts lie in memory, which is empty in a child. */
+static int sink_set_up(struct spool_writer *w, const char *host, char *err, size_t err_size)
+{
+	const struct spool_file none = {.fd = -1};
+	uint64_t table_offset, directory_offset, data_offset;
+	void *at;
+
+	layout(w, SINK_NAMES_BYTES, 0, &table_offset, &directory_offset, &data_offset);
+	at = mmap(NULL, w->mapped_bytes, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED) {
+		snprintf(err, err_size, "no memory for the names of a recording");
+		return -ENOMEM;
+	}
+	munlock(at, w->mapped_bytes);
+	w->header = at;
+	w->directory = (struct spool_dir_entry *)((uint8_t *)at + directory_offset);
+	w->data = (uint8_t *)at + data_offset;
+	/* All of it may be names. */
+	w->meta_max = w->chunk_max;
+	w->header->data_offset = data_offset;
+	w->header->directory_offset = directory_offset;
+	atomic_store(&w->header->reserved_bytes, w->mapped_bytes);
+	atomic_store(&w->fd, -1);
+	spool_path[0] = '\0';
+	spool_sink = configured.sink;
+	w->sink_active = true;
+	begin(w, host);
+	spool_sink_all(w);
+	attributes_write(&none);
+	return 0;
+}
+
+static int writer_set_up(struct spool_writer *w, char *err, size_t err_size)
+{
+	struct spool_file file = {.fd = -1};
+	struct stat st;
+	char host[65];
+	int rc;
+
+	rc = table_make(w);
+	if (rc) {
+		snprintf(err, err_size, "no memory for the tables of a recording");
+		return rc;
+	}
+	host_name(host, sizeof(host));
+	if (configured.sink)
+		return sink_set_up(w, host, err, err_size);
+	rc = spool_file_create(&configured, host, &file, err, err_size);
+	if (rc)
+		return rc;
+	memcpy(spool_path, file.path, sizeof(spool_path));
+	spool_keep_free_percent = configured.keep_free_percent;
+	rc = map(w, file.fd, configured.max_bytes, err, err_size);
+	if (rc)
+		goto no_map;
+	if (fstat(file.fd, &st) == 0) {
+		w->device = st.st_dev;
+		w->inode = st.st_ino;
+	}
+	atomic_store(&w->fd, spool_file_keep(file.fd));
+	begin(w, host);
 	attributes_write(&file);
 	memcpy(note_line, file.note, sizeof(note_line));
 	return 0;
@@ -478,6 +520,8 @@ void spool_writer_end(void)
 	if (!w)
 		return;
 	spool_clock_snapshot(w, true);
+	if (spool_sink)
+		spool_sink_end(w);
 	w->header->end_monotonic_ns = (int64_t)spool_monotonic_ns();
 	/* Pairs with the reader's acquire: the time of the end is there. */
 	atomic_store_explicit(&w->header->ended, 1, memory_order_release);

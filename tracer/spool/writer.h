@@ -81,6 +81,8 @@ struct spool_writer {
 	_Atomic uint32_t control_busy;
 	_Atomic uint32_t windows; /* times that recording was switched */
 
+	bool sink_active; /* writer_sink.c: when last looked at */
+
 	/* --- housekeeping (writer_house.c) --- */
 	uint64_t house_chunks; /* chunk_next at the last call */
 	uint32_t house_calls;
@@ -175,6 +177,22 @@ uint32_t spool_meta_append(struct spool_writer *w, enum spool_meta_kind kind, co
 
 /* In a child's new spool: the facts that its parent knew. */
 void spool_attributes_again(void);
+
+/* --- writer_sink.c --- */
+
+/* Where records go instead of the file; NULL: nowhere. Set at the first opening, for ever. */
+extern const struct sink_ops *spool_sink;
+void spool_sink_event(struct spool_writer *w, const struct spool_thread *self, uint16_t event,
+		      uint64_t begin, uint64_t end, uint32_t flags, const void *args);
+void spool_sink_entry(struct spool_writer *w, uint16_t event, uint32_t api, uint64_t since,
+		      uint32_t stack, uint64_t object);
+/* A committed entry of the names' region: threads, attributes and clocks are sent. */
+void spool_sink_meta(struct spool_writer *w, const void *entry);
+/* All of the process that is not a record. */
+void spool_sink_all(struct spool_writer *w);
+/* Now and then: has a session begun? */
+void spool_sink_tick(struct spool_writer *w);
+void spool_sink_end(struct spool_writer *w);
 
 /* --- writer_control.c --- */
 

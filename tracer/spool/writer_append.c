@@ -58,8 +58,11 @@ bool spool_append_slow(uint16_t event, uint64_t begin, uint64_t end, uint32_t fl
 		if (!self)
 			break;
 		snapshot_see_to(w, self, end);
-		done = room_make(w, self, bytes, &why);
-		if (done) {
+		done = spool_sink || room_make(w, self, bytes, &why);
+		if (spool_sink) {
+			spool_sink_event(w, self, event, begin, end < begin ? begin : end, flags,
+					 args);
+		} else if (done) {
 			if (atomic_load(&w->clock_switched)) {
 				begin = spool_clock_settle(begin, self->chunk->clock);
 				end = spool_clock_settle(end, self->chunk->clock);

@@ -59,7 +59,10 @@ void spool_housekeep(void)
 	if (!w)
 		return;
 	spool_control_poll(w);
-	chunks_ahead(w);
+	if (spool_sink)
+		spool_sink_tick(w);
+	else
+		chunks_ahead(w);
 	spool_clock_snapshot(w, false);
 	if (++w->house_calls % REAP_EVERY == 0)
 		spool_threads_reap(w);

@@ -140,6 +140,8 @@ uint32_t spool_meta_append(struct spool_writer *w, enum spool_meta_kind kind, co
 		memcpy(to + body_bytes, tail, tail_bytes);
 	/* Pairs with the acquire of readers, and of threads that find it in the table. */
 	atomic_store_explicit(at, head | SPOOL_META_COMMITTED, memory_order_release);
+	if (spool_sink)
+		spool_sink_meta(w, at);
 	return (uint32_t)((uint64_t)((uint8_t *)at - (uint8_t *)w->header) / 8);
 }
 

@@ -191,7 +191,7 @@ static void announce(struct spool_writer *w, const struct spool_thread *t, int64
 		.serial = t->serial,
 		.tid = tid,
 		.name = name,
-		.slot = (uint32_t)(((uint8_t *)t->slot - (uint8_t *)w->header) / 8),
+		.slot = t->slot ? (uint32_t)(((uint8_t *)t->slot - (uint8_t *)w->header) / 8) : 0,
 		.monotonic_ns = (int64_t)spool_monotonic_ns(),
 	};
 
@@ -215,8 +215,9 @@ static struct spool_thread *thread_begin(struct spool_writer *w)
 		spool_drop(w, NULL, why, 1);
 		return NULL;
 	}
-	t->slot = slot_of(w, t->index, &why);
-	if (!t->slot) {
+	/* An engine is told of calls in flight; without a slot they take the slow path. */
+	t->slot = spool_sink ? NULL : slot_of(w, t->index, &why);
+	if (!t->slot && !spool_sink) {
 		struct_give(w, t);
 		spool_drop(w, NULL, why, 1);
 		return NULL;
@@ -236,7 +237,8 @@ static struct spool_thread *thread_begin(struct spool_writer *w)
 		return spool_thread_claim(w);
 	}
 	atomic_store(&t->tid, tid);
-	slot_set_up(w, t->slot, t->serial, tid);
+	if (t->slot)
+		slot_set_up(w, t->slot, t->serial, tid);
 	if (key_usable)
 		pthread_setspecific(key, t);
 	prctl(PR_GET_NAME, name, 0, 0, 0);
@@ -302,6 +304,15 @@ void spool_thread_release(struct spool_thread *self)
 
 /* --- a thread's end --- */
 
+static void slot_free(struct spool_slot *slot, const struct spool_meta_thread_end *counted)
+{
+	atomic_store(&slot->call, 0);
+	/* Not set to 0: another thread may be counting what it wrote over. */
+	for (int i = 0; i < SPOOL_DROPS; i++)
+		atomic_fetch_sub(&slot->drops[i], counted->drops[i]);
+	atomic_store_explicit(&slot->thread, 0, memory_order_release);
+}
+
 /* Hands over the drops, then the slot, then the structs. A reader that finds a THREAD_END takes the
  * drops from there, so a kill between any two of these steps counts nothing twice. */
 static void thread_end(struct spool_writer *w, struct spool_thread *owner)
@@ -313,17 +324,14 @@ static void thread_end(struct spool_writer *w, struct spool_thread *owner)
 	for (t = owner; t; t = atomic_load(&t->more))
 		spool_chunk_close(w, t);
 	entry.monotonic_ns = (int64_t)spool_monotonic_ns();
-	for (int i = 0; i < SPOOL_DROPS; i++)
+	for (int i = 0; slot && i < SPOOL_DROPS; i++)
 		entry.drops[i] = atomic_load(&slot->drops[i]);
 	if (!spool_meta_append(w, SPOOL_META_THREAD_END, &entry.serial,
 			       sizeof(entry) - sizeof(entry.head), NULL, 0))
 		for (int i = 0; i < SPOOL_DROPS; i++)
 			atomic_fetch_add(&w->header->drops[i], entry.drops[i]);
-	atomic_store(&slot->call, 0);
-	/* Not set to 0: another thread may be counting what it wrote over. */
-	for (int i = 0; i < SPOOL_DROPS; i++)
-		atomic_fetch_sub(&slot->drops[i], entry.drops[i]);
-	atomic_store_explicit(&slot->thread, 0, memory_order_release);
+	if (slot)
+		slot_free(slot, &entry);
 	for (t = owner; t; t = next) {
 		next = atomic_load(&t->more);
 		struct_give(w, t);
@@ -411,7 +419,10 @@ void spool_enter_slow(uint16_t event, uint32_t api, uint64_t since, uint32_t sta
 	struct spool_writer *w = spool_writer_get();
 	int saved = errno;
 
-	if (w && atomic_load(&spool_recording)) {
+	if (w && spool_sink) {
+		if (atomic_load(&spool_recording))
+			spool_sink_entry(w, event, api, since, stack, object);
+	} else if (w && atomic_load(&spool_recording)) {
 		struct spool_thread *self = spool_thread_claim(w);
 
 		if (self) {

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# The provider is a shared object of its own: no other part may need liblttng-ust.
+ifneq ($(HAVE_LTTNG),)
+SHARED += libwaylay-lttng.so
+libwaylay-lttng.so_SRCS := tracer/lttng/provider.c tracer/events/events.c
+# LTTng's macros make functions without prototypes and look at what may be undefined.
+libwaylay-lttng.so_CFLAGS := $(call pkg_cflags,lttng-ust) -Wno-missing-prototypes -Wno-undef -Wno-shadow
+libwaylay-lttng.so_LDFLAGS := -Wl,-soname,libwaylay-lttng.so
+libwaylay-lttng.so_LDLIBS := $(call pkg_libs,lttng-ust) -ldl
+endif
+
+# Finding traces needs nothing; reading them is an object of its own, opened when there is one.
+LIBS += libctf
+libctf_SRCS := tracer/lttng/leaf.c
+ifneq ($(HAVE_BABELTRACE),)
+CTF_SRCS := tracer/lttng/ctf.c tracer/lttng/import.c tracer/lttng/import_read.c
+SHARED += libwaylay-ctf.so
+libwaylay-ctf.so_SRCS := $(CTF_SRCS) tracer/lttng/leaf.c tracer/events/events.c
+libwaylay-ctf.so_CFLAGS := $(call pkg_cflags,babeltrace2)
+libwaylay-ctf.so_LDFLAGS := -Wl,-soname,libwaylay-ctf.so -Wl,--no-undefined
+libwaylay-ctf.so_LDLIBS := $(call pkg_libs,babeltrace2)
+endif
