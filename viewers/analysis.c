@@ -343,6 +343,15 @@ static void network_wait(struct pass *pass, const struct trace_event *event)
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
+static void fabric_setup(struct pass *pass, const struct trace_event *event)
+{
+	uint32_t api = (uint32_t)arg(event, pass->args[event->type->number].api);
+	int status = model_arg_index(event->type, "status");
+
+	setup_event(pass->analysis, model_string(pass->model, pass->process, api), event,
+		    status >= 0 && (int32_t)event->args[status] < 0);
+}
+
 static void event_add(struct pass *pass, const struct trace_event *event)
 {
 	struct analysis *analysis = pass->analysis;
@@ -374,6 +383,8 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	default:
 		if (event->type->category <= WL_CAT_cuda_setup)
 			cuda_event(pass, event);
+		else if (event->type->category == WL_CAT_ofi_setup)
+			fabric_setup(pass, event);
 		else if (event->type->category == WL_CAT_gpu && !gpu_event(pass->gpus, event))
 			pass->short_of_memory = true;
 	}

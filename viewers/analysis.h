@@ -167,6 +167,12 @@ struct detour_stat {
 	uint64_t transfers, bytes; /* network operations, and what of them took the detour */
 	uint64_t copies, copy_bytes, held_ns;
 };
+/* A set-up call of libfabric's: what it took in all processes together. */
+#define SETUP_CALLS_MAX 64
+struct setup_stat {
+	char call[40];
+	uint64_t count, failed, held_ns, longest_ns;
+};
 /* Could device memory have gone directly? */
 enum direct_path {
 	DIRECT_UNKNOWN,
@@ -253,6 +259,9 @@ struct analysis {
 	bool late;            /* a call was too long to be placed in the ranges around its begin */
 	unsigned copy_count;
 	struct copy_stat copies[64];
+	unsigned setup_count; /* costliest first */
+	uint64_t setup_ns;
+	struct setup_stat setup[SETUP_CALLS_MAX];
 	struct transfer_stat transfers[WL_ofi_op_MAX];
 	unsigned peer_count; /* by process, operation and peer */
 	struct peer_stat **peers;

@@ -126,6 +126,12 @@ bool gpu_wait(struct gpu_table *table, const struct trace_event *event, struct s
 void gpu_process_end(struct gpu_table *table);
 bool gpu_results(struct gpu_table *table, struct analysis *analysis);
 
+/* --- set-up (analysis_setup.c) ------------------------------------------------------------------- */
+
+void setup_event(struct analysis *analysis, const char *call, const struct trace_event *event,
+		 bool failed);
+void setup_results(struct analysis *analysis);
+
 /* --- the path of device memory (analysis_path.c) ------------------------------------------------ */
 
 struct path_facts {

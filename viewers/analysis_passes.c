@@ -42,6 +42,7 @@ static int results(struct owned *owned, const struct analysis_options *options)
 {
 	struct analysis *analysis = &owned->analysis;
 
+	setup_results(analysis);
 	analysis->sites = site_table_sorted(owned->sites, &analysis->site_count);
 	analysis->registration_sites =
 		site_table_sorted(owned->registration_sites, &analysis->registration_site_count);

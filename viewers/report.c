@@ -466,6 +466,7 @@ void report_text(FILE *out, struct model *model, const struct analysis *analysis
 	copies(out, analysis);
 	report_devices_text(out, analysis);
 	report_detours_text(out, analysis);
+	report_setup_text(out, analysis);
 	registrations(out, analysis);
 	transfers(out, analysis);
 	report_network_text(out, model, analysis);

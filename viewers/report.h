@@ -9,6 +9,7 @@
 
 void report_steps_text(FILE *out, struct model *model, const struct analysis *analysis);
 void report_devices_text(FILE *out, const struct analysis *analysis);
+void report_setup_text(FILE *out, const struct analysis *analysis);
 void report_detours_text(FILE *out, const struct analysis *analysis);
 void report_network_text(FILE *out, struct model *model, const struct analysis *analysis);
 

@@ -334,6 +334,7 @@ json_t *report_object(struct model *model, const struct analysis *analysis)
 	json_object_set_new(root, "sites", report_sites(analysis->sites, analysis->site_count));
 	json_object_set_new(root, "copies", copies_json(analysis));
 	json_object_set_new(root, "registrations", registrations_json(analysis));
+	json_object_set_new(root, "setup", report_setup(analysis));
 	json_object_set_new(root, "transfers", report_transfers(analysis));
 	json_object_set_new(root, "peers", report_peers(model, analysis));
 	json_object_set_new(root, "network", report_network(analysis));

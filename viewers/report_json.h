@@ -22,6 +22,8 @@ json_t *report_sites(struct site *const *sites, unsigned count);
 /* report_json_more.c */
 json_t *report_transfers(const struct analysis *analysis);
 json_t *report_peers(struct model *model, const struct analysis *analysis);
+/* Set-up calls of libfabric, costliest first. */
+json_t *report_setup(const struct analysis *analysis);
 json_t *report_network(const struct analysis *analysis);
 json_t *report_devices(const struct analysis *analysis);
 json_t *report_detours(const struct analysis *analysis);

@@ -236,3 +236,21 @@ json_t *report_steps(struct model *model, const struct analysis *analysis)
 	}
 	return root;
 }
+
+json_t *report_setup(const struct analysis *analysis)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < analysis->setup_count; i++) {
+		const struct setup_stat *stat = &analysis->setup[i];
+		json_t *object = json_object();
+
+		json_object_set_new(object, "call", report_words(stat->call));
+		json_object_set_new(object, "count", report_number(stat->count));
+		json_object_set_new(object, "failed", report_number(stat->failed));
+		json_object_set_new(object, "held_ns", report_number(stat->held_ns));
+		json_object_set_new(object, "longest_ns", report_number(stat->longest_ns));
+		json_array_append_new(array, object);
+	}
+	return array;
+}

@@ -178,10 +178,38 @@ static void detour_line(FILE *out, const struct detours *detours, enum detour_ki
 	(void)fputc('\n', out);
 }
 
+#define SETUP_SHOWN 4 /* calls named in the text */
+
+/* What getting ready took, and how device memory will go; the latter only where there is any. */
+void report_setup_text(FILE *out, const struct analysis *analysis)
+{
+	const struct detours *detours = &analysis->detours;
+	uint64_t calls = 0, detoured = 0;
+	char total[24], count[32], why[320];
+
+	for (unsigned i = 0; i < analysis->setup_count; i++)
+		calls += analysis->setup[i].count;
+	for (unsigned i = 0; i < DETOUR_KINDS; i++)
+		detoured += detours->kinds[i].bytes;
+	if (!calls)
+		return;
+	(void)fprintf(out, "\nSet-up of libfabric: %s in %s calls",
+		      words_ns(analysis->setup_ns, total), words_count(calls, count));
+	for (unsigned i = 0; i < analysis->setup_count && i < SETUP_SHOWN; i++)
+		(void)fprintf(out, "%s %s %s (%s)", i ? "," : ";\n ", analysis->setup[i].call,
+			      words_ns(analysis->setup[i].held_ns, total),
+			      words_count(analysis->setup[i].count, count));
+	(void)fputc('\n', out);
+	if (*detours->why && !detoured &&
+	    (analysis->launches || analysis->copy_count || detours->direct == DIRECT_USED ||
+	     detours->direct == DIRECT_REFUSED))
+		(void)fprintf(out, "  %s\n", words_clean(detours->why, why, sizeof(why)));
+}
+
 void report_detours_text(FILE *out, const struct analysis *analysis)
 {
 	const struct detours *detours = &analysis->detours;
-	char place[1024], count[32], held[24], bytes[24], save[24], why[256];
+	char place[1024], count[32], held[24], bytes[24], save[24], why[320];
 	uint64_t total = 0;
 
 	for (unsigned i = 0; i < DETOUR_KINDS; i++)

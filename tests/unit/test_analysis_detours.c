@@ -271,9 +271,12 @@ static void the_reason(void **state)
 
 		(void)job_process(&job, -1, -1);
 		JOB_CALL(&job, 0, ofi_getinfo, 0, .wanted_caps = cases[i].wanted ? 1ull << 47 : 0,
-			 .with_hmem = cases[i].offered, .status = cases[i].offered ? 0 : -61);
-		JOB_CALL(&job, 0, ofi_open, 0, .object = 5, .caps = cases[i].hmem ? 1ull << 47 : 0,
-			 .name = JOB_TEXT(&job, "efa"), .kind = WL_ofi_kind_domain);
+			 .api = JOB_TEXT(&job, "fi_getinfo"), .with_hmem = cases[i].offered,
+			 .status = cases[i].offered ? 0 : -61);
+		JOB_CALL(&job, 0, ofi_open, 0, .api = JOB_TEXT(&job, "fi_domain"), .status = -12);
+		JOB_CALL(&job, 0, ofi_open, 0, .object = 5, .api = JOB_TEXT(&job, "fi_domain"),
+			 .caps = cases[i].hmem ? 1ull << 47 : 0, .name = JOB_TEXT(&job, "efa"),
+			 .kind = WL_ofi_kind_domain);
 		if (cases[i].forbidden)
 			JOB_CALL(&job, 0, ofi_control, 0, .object = 6, .arg = 10,
 				 .api = JOB_TEXT(&job, "fi_setopt"), .status = -95,
@@ -282,6 +285,16 @@ static void the_reason(void **state)
 		assert_non_null(
 			strstr(job.analysis->detours.why, "staged through the host, because"));
 		assert_non_null(strstr(job.analysis->detours.why, cases[i].says));
+		/* What it took to get ready, by call, costliest first. */
+		assert_int_equal(job.analysis->setup_count, 2 + cases[i].forbidden);
+		assert_int_equal(job.analysis->setup_ns,
+				 JOB_CALL_NS * (uint64_t)(3 + cases[i].forbidden));
+		assert_string_equal(job.analysis->setup[0].call, "fi_domain");
+		assert_int_equal(job.analysis->setup[0].count, 2);
+		if (cases[i].forbidden) {
+			assert_string_equal(job.analysis->setup[2].call, "fi_setopt");
+			assert_int_equal(job.analysis->setup[2].failed, 1);
+		}
 		job_done(&job);
 	}
 }
