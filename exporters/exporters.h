@@ -147,6 +147,8 @@ const struct model_stack *model_stack(struct model *model, unsigned process, uin
  * else the innermost Python frame; without Python, the innermost native frame outside the system,
  * driver and fabric libraries, else the innermost. NULL for an empty stack. */
 const struct model_frame *model_site(struct model *model, unsigned process, uint32_t id);
+/* The frame to blame in words, as below; "(no stack)" without one. Lives as long as the model. */
+const char *model_place(struct model *model, unsigned process, uint32_t id);
 /* "train.py:12 in step" or "libfoo.so+0x123 in f()"; as snprintf. A NULL frame gives "". */
 int model_frame_text(const struct model_frame *frame, char *buf, size_t size);
 

@@ -312,3 +312,13 @@ int model_frame_text(const struct model_frame *frame, char *buf, size_t size)
 			frame->module && *frame->module ? base_name(frame->module) : "?",
 			(unsigned long long)frame->offset, in, function);
 }
+
+const char *model_place(struct model *model, unsigned process, uint32_t id)
+{
+	const struct model_frame *frame = model_site(model, process, id);
+	char place[1024];
+
+	if (!frame || model_frame_text(frame, place, sizeof(place)) <= 0)
+		return "(no stack)";
+	return text_keep(model->texts, place);
+}

@@ -87,15 +87,23 @@ static void put_flow(struct thread_export *export, const struct nest_item *item)
 }
 
 static void put_synchronization_args(struct trace *trace, const struct type_cache *cache,
+				     const struct model_thread *thread,
 				     const struct nest_item *item)
 {
 	const struct wl_rule_info *rule;
-	int index = model_arg_index(cache->type, "rule");
+	int index = model_arg_index(cache->type, "rule"),
+	    stack = model_arg_index(cache->type, "stack");
+	unsigned cls = model_event_class(&item->event);
 
 	if (index < 0 || item->inflight || trace->options->no_args)
 		return;
 	rule = wl_rule_info((unsigned)item->event.args[index]);
 	arg_text(trace, "rule", rule->word);
+	arg_text(trace, "class", cls == WL_call_class_stages ? "stages" : "waits");
+	arg_text(trace, "place",
+		 model_place(trace->model, trace->process,
+			     stack < 0 ? 0 : (uint32_t)item->event.args[stack]));
+	arg_int(trace, "tid", thread->info.tid);
 	arg_text(trace, "waits_for", rule->waits_for);
 	if (*rule->condition)
 		arg_text(trace, "condition", rule->condition);
@@ -119,7 +127,7 @@ static void begin_synchronization(struct thread_export *export, const struct typ
 	}
 	packet = sequence_packet(trace, ts);
 	event = open_event(trace, SLICE_BEGIN, export->synchronizations, name, cache->category);
-	put_synchronization_args(trace, cache, item);
+	put_synchronization_args(trace, cache, &export->process->threads[export->thread], item);
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
@@ -243,7 +251,8 @@ static void put_run(struct thread_export *export, const struct type_cache *cache
 	event = open_event(trace, SLICE_BEGIN, track, name_of(export, cache, item),
 			   cache->category);
 	if (waiting)
-		put_synchronization_args(trace, cache, item);
+		put_synchronization_args(trace, cache, &export->process->threads[export->thread],
+					 item);
 	else
 		args_event(trace, cache, &item->event);
 	if (stack)
