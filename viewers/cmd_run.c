@@ -271,7 +271,7 @@ static struct model *run_model(bool *broken)
 {
 	const char *directory = getenv("WAYLAY_DIR");
 	const struct model_options options = {
-		.run = getenv("WAYLAY_RUN"), .symbols = true, .open_other = open_ctf};
+		.run = getenv("WAYLAY_RUN"), .symbols = true, .open_other = open_other};
 	struct model *model = NULL;
 	char err[1024] = "";
 	int error = model_open(&directory, 1, &options, &model, err, sizeof(err));

@@ -18,6 +18,8 @@ static const struct {
 	{"top", cmd_top, "what a running job waits for, now"},
 	{"view", cmd_view, "open a trace in the Perfetto UI"},
 	{"export", cmd_export, "write a Perfetto or Chrome trace"},
+	{"pack", cmd_pack, "pack recordings into one compressed file"},
+	{"unpack", cmd_unpack, "put packed recordings back"},
 	{"ctl", cmd_ctl, "start, stop, snapshot a running job"},
 	{"doctor", cmd_doctor, "what can be traced on this machine"},
 };

@@ -8,7 +8,7 @@ VIEWERS_LDLIBS := $(call pkg_libs,jansson) $(if $(HAVE_MICROHTTPD),$(call pkg_li
 LIBS += libviewers
 libviewers_SRCS := $(filter-out viewers/main.c,$(wildcard viewers/*.c)) viewers/page/page.S
 $(O)/obj/libviewers/viewers/page/page.S.o: $(wildcard viewers/page/*.css viewers/page/*.html viewers/page/*.js)
-libviewers_CFLAGS := $(VIEWERS_CFLAGS)
+libviewers_CFLAGS := $(VIEWERS_CFLAGS) $(if $(HAVE_ZSTD),-DHAVE_ZSTD=1 $(call pkg_cflags,libzstd))
 
 PROGRAMS += waylay
 waylay_SRCS := viewers/main.c

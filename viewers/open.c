@@ -4,6 +4,7 @@
  */
 #include "tracer/lttng/ctf.h"
 #include "viewers/options.h"
+#include "viewers/pack.h"
 #include "viewers/viewers.h"
 
 #include <dlfcn.h>
@@ -50,7 +51,7 @@ struct model *input_open(const struct input *input)
 {
 	const char *directory = getenv("WAYLAY_DIR");
 	const char *const fallback = directory && *directory ? directory : "waylay-out";
-	const struct model_options options = {.open_other = open_ctf,
+	const struct model_options options = {.open_other = open_other,
 					      .all_runs = input->all_runs,
 					      .run = input->run,
 					      .symbols = true};
@@ -71,8 +72,8 @@ struct model *input_open(const struct input *input)
 	return model;
 }
 
-int open_ctf(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
-	     size_t err_size)
+static int open_ctf(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
+		    size_t err_size)
 {
 	const char *object = find_library(CTF_OBJECT);
 	void *lib = object ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -87,6 +88,16 @@ int open_ctf(const char *path, struct trace_reader ***readers, unsigned *count, 
 		       "libbabeltrace2-dev and build Waylay again",
 		       path, object ? dlerror() : CTF_OBJECT " is not there");
 	return -ENOTSUP;
+}
+
+int open_other(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
+	       size_t err_size)
+{
+	size_t length = strlen(path), suffix = strlen(PACK_SUFFIX);
+
+	if (length > suffix && strcmp(path + length - suffix, PACK_SUFFIX) == 0)
+		return pack_readers(path, readers, count, err, err_size);
+	return open_ctf(path, readers, count, err, err_size);
 }
 
 const char *find_preload(void)

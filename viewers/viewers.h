@@ -29,6 +29,8 @@ int cmd_export(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_view(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);
+int cmd_pack(int argc, char **argv);
+int cmd_unpack(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
 /* --- words (words.c): written into buf, which is returned ------------------------------------- */
@@ -65,8 +67,8 @@ struct model *input_open(const struct input *input);
 const char *find_preload(void);
 /* As find_preload(), of any object of ours; valid until the next call. */
 const char *find_library(const char *name);
-/* model_options.open_other: traces of LTTng. */
-int open_ctf(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
+/* model_options.open_other: traces of LTTng, packed recordings. */
+int open_other(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
 	     size_t err_size);
 
 /* --- report (report.c, report_json.c) --------------------------------------------------------- */

@@ -61,12 +61,13 @@ static void finds_free(struct finds *finds)
 	free(finds->items);
 }
 
-/* Files of ours, and the folders that `waylay run --sink lttng` makes. */
+/* Files of ours, packed ones too, and the folders that `waylay run --sink lttng` makes. */
 static int is_recording(const struct dirent *entry)
 {
 	size_t length = strlen(entry->d_name);
 
 	return (length > 7 && !strcmp(entry->d_name + length - 7, ".wspool")) ||
+	       (length > 6 && !strcmp(entry->d_name + length - 6, ".wpack")) ||
 	       !strncmp(entry->d_name, "lttng-", 6);
 }
 
@@ -119,10 +120,13 @@ static int search(struct model *model, struct finds *finds, const char *path, ch
 	return finds_add(model, finds, path, &stat_buf);
 }
 
-static bool is_directory(const char *path)
+static bool is_other(const char *path)
 {
+	size_t length = strlen(path);
 	struct stat stat_buf;
 
+	if (length > 6 && !strcmp(path + length - 6, ".wpack"))
+		return true;
 	return !stat(path, &stat_buf) && S_ISDIR(stat_buf.st_mode);
 }
 
@@ -163,7 +167,7 @@ static int open_all(struct model *model, const struct finds *finds,
 
 	for (unsigned i = 0; i < finds->count && !error; i++) {
 		struct trace_reader *reader = NULL;
-		bool other = is_directory(finds->items[i].path);
+		bool other = is_other(finds->items[i].path);
 		int failed =
 			other ? open_other(model, finds->items[i].path, options, err, err_size)
 			      : spool_reader_open(finds->items[i].path, &reader, err, err_size);

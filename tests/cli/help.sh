@@ -18,7 +18,7 @@ fits() { # LINES COMMAND...
 	says out "Usage: waylay"
 }
 fits 24 waylay --help
-for command in report diff top view ctl doctor; do
+for command in report diff top view ctl pack unpack doctor; do
 	says out "  $command"
 	cp out all
 	fits 24 waylay "$command" --help
@@ -46,7 +46,7 @@ expect 0 waylay --version
 expect 64 waylay
 says err "Usage: waylay"
 one_line 64 "there is no command 'frobnicate'" waylay frobnicate
-for command in report check diff top view export ctl doctor; do
+for command in report check diff top view export ctl pack unpack doctor; do
 	one_line 64 "there is no option '--bogus'" waylay "$command" --bogus
 	one_line 64 "there is no option '-Z'" waylay "$command" -Z
 	says err "'waylay $command --help' lists the options"

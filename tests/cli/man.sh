@@ -29,7 +29,7 @@ has_options() { # PAGE COMMAND...
 	done <options
 }
 count=0
-for command in report check diff top view export ctl doctor; do
+for command in report check diff top view export ctl pack unpack doctor; do
 	has_options waylay-$command.1 waylay $command
 done
 for program in waylay-coll-perf waylay-sampler-perf waylay-tbe-perf; do
