@@ -70,9 +70,14 @@ static int get_memory(struct perf_data *data, uint64_t *address, uint64_t bytes,
 {
 	void *p = NULL;
 
-	if (data->cuda)
-		return say(data, cuda_alloc(data->cuda, bytes, address, what),
-			   "making room for inputs and results");
+	if (data->cuda) {
+		int err = cuda_alloc(data->cuda, bytes, address, what);
+
+		if (err)
+			snprintf(data->error, sizeof(data->error),
+				 "making room for inputs and results: %s", data->cuda->error);
+		return err;
+	}
 	if (bytes && posix_memalign(&p, 64, bytes))
 		return say(data, -ENOMEM, what);
 	*address = (uintptr_t)p;

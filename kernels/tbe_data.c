@@ -115,8 +115,13 @@ static int get_memory(struct tbe_data *d, uint64_t bytes, const char *what, uint
 {
 	void *p = NULL;
 
-	if (d->cuda)
-		return say(d, cuda_alloc(d->cuda, bytes, address, what), "making room");
+	if (d->cuda) {
+		int err = cuda_alloc(d->cuda, bytes, address, what);
+
+		if (err)
+			snprintf(d->error, sizeof(d->error), "making room: %s", d->cuda->error);
+		return err;
+	}
 	if (posix_memalign(&p, 64, bytes + 64))
 		return say(d, -ENOMEM, what);
 	*address = (uintptr_t)p;
