@@ -13,7 +13,6 @@ enum { /* CUdevice_attribute */
        ATTRIBUTE_SM_COUNT = 16,
        ATTRIBUTE_MEMORY_KHZ = 36,
        ATTRIBUTE_MEMORY_BITS = 37,
-       ATTRIBUTE_CACHE_BYTES = 38,
        ATTRIBUTE_MAJOR = 75,
        ATTRIBUTE_MINOR = 76,
        ATTRIBUTE_COOPERATIVE = 95,
@@ -124,7 +123,6 @@ static int describe(struct cuda *cuda)
 	err = err ? err : attribute(cuda, ATTRIBUTE_MAJOR, &cuda->sm_major);
 	err = err ? err : attribute(cuda, ATTRIBUTE_MINOR, &cuda->sm_minor);
 	err = err ? err : attribute(cuda, ATTRIBUTE_COOPERATIVE, &cuda->cooperative);
-	err = err ? err : attribute(cuda, ATTRIBUTE_CACHE_BYTES, &cuda->cache_bytes);
 	err = err ? err : attribute(cuda, ATTRIBUTE_SHARED_OPTIN, &cuda->shared_bytes);
 	err = err ? err : attribute(cuda, ATTRIBUTE_MEMORY_KHZ, &khz);
 	err = err ? err : attribute(cuda, ATTRIBUTE_MEMORY_BITS, &bits);

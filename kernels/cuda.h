@@ -113,7 +113,6 @@ struct cuda {
 	int sm_major, sm_minor;
 	int shared_bytes; /* that a thread block may have when it asks for it */
 	int cooperative;
-	int cache_bytes;    /* second-level cache */
 	double memory_rate; /* bytes a second by its clock and width; 0 where the driver knows none */
 	char name[96];
 	char error[320]; /* what the last failed call was doing and why it failed */

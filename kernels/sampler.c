@@ -246,23 +246,8 @@ static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigne
 	*threads_ret = s->config.threads ? s->config.threads : threads;
 }
 
-/*
- * Words of items a warp whose rows marking fetches ahead: only for one large sample, since with
- * several under way the memory is never idle, and small ones are not waited for.
- */
-static unsigned prefetch_words(const struct sampler *s)
-{
-	const struct sampler_args *a = &s->args;
-	double bytes = s->config.prefetch_kib ? s->config.prefetch_kib * 1024.0
-					      : s->cuda->cache_bytes / 3.0;
-	double rows = (double)a->k * a->row_bytes;
-
-	if (bytes <= 0 || (!s->config.prefetch_kib && (a->batch > 1 || a->n < 1u << 20)))
-		return 0;
-	return rows > 0 ? (unsigned)(a->warp_items / 32.0 * (bytes < rows ? bytes / rows : 1)) : 0;
-}
-
-/* A sample's share of the time that the memory needs, where a few samples take turns. */
+/* Three quarters of a sample's share of the time that the memory needs, where a few samples take turns:
+ * what did best of four. */
 static unsigned stagger_ns(const struct sampler *s, unsigned at_once)
 {
 	const struct sampler_args *a = &s->args;
@@ -270,7 +255,7 @@ static unsigned stagger_ns(const struct sampler *s, unsigned at_once)
 
 	if (s->config.stagger_ns || a->batch < 4 * at_once || at_once < 2 || at_once > 8)
 		return s->config.stagger_ns > 0 ? (unsigned)s->config.stagger_ns : 0;
-	return s->cuda->memory_rate > 0 ? (unsigned)(bytes / s->cuda->memory_rate * 1e9) : 0;
+	return s->cuda->memory_rate > 0 ? (unsigned)(bytes / s->cuda->memory_rate * 0.75e9) : 0;
 }
 
 static int open_fused(struct sampler *s)
@@ -289,7 +274,6 @@ static int open_fused(struct sampler *s)
 				   ((uint64_t)blocks * warps));
 	a->warp_items = (a->warp_items + 31) / 32 * 32;
 	a->warp_items += a->warp_items ? 0 : 32;
-	a->prefetch_words = prefetch_words(s);
 	bits = (size_t)warps *
 	       ((a->warp_items + 127) / 128 * 32); /* two bits an item, in whole 16 bytes a warp */
 	s->fused.shared_bytes = (unsigned)fixed;

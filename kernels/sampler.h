@@ -44,10 +44,9 @@ struct sampler_config {
 	uint64_t seed;
 	float window; /* fused: half width of the search window in standard deviations; 0: default,
 		       * negative: none, so that the exact search does it all (for tests) */
-	int32_t stagger_ns;   /* fused: between samples under way; 0 chooses, negative: none */
-	int32_t prefetch_kib; /* fused: rows fetched ahead while marking; 0 chooses, negative: none */
-	uint32_t threads;     /* fused: threads a block, 64, 128, ... 1024; 0 chooses */
-	uint32_t blocks;      /* fused: thread blocks a sample; 0 chooses */
+	int32_t stagger_ns; /* fused: between samples under way; 0 chooses, negative: none */
+	uint32_t threads;   /* fused: threads a block, 64, 128, ... 1024; 0 chooses */
+	uint32_t blocks;    /* fused: thread blocks a sample; 0 chooses */
 };
 
 /*

@@ -46,7 +46,6 @@ enum {
 	KEY_WINDOW,
 	KEY_BLOCKS,
 	KEY_THREADS,
-	KEY_PREFETCH,
 	KEY_STAGGER
 };
 
@@ -69,7 +68,6 @@ static const struct argp_option option_list[] = {
 	{"device", KEY_DEVICE, "N", 0, "CUDA device (0)", 2},
 	{"blocks", KEY_BLOCKS, "N", OPTION_HIDDEN, "fused: blocks a sample (chosen)", 2},
 	{"threads", KEY_THREADS, "N", OPTION_HIDDEN, "fused: threads a block (chosen)", 2},
-	{"prefetch", KEY_PREFETCH, "KIB", OPTION_HIDDEN, "fused: rows fetched ahead (chosen)", 2},
 	{"stagger", KEY_STAGGER, "NS", OPTION_HIDDEN, "fused: between samples (chosen)", 2},
 	{"window", KEY_WINDOW, "W", OPTION_HIDDEN, "fused: search window in deviations (5)", 2},
 	{"check", KEY_CHECK, NULL, 0, "compare first and last call with the oracle", 3},
@@ -152,9 +150,6 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		o->config.threads = (uint32_t)parse_count(state, arg, 64, 1024);
 		if (o->config.threads & (o->config.threads - 1))
 			argp_error(state, "'%s' is not a power of two", arg);
-		return 0;
-	case KEY_PREFETCH:
-		o->config.prefetch_kib = atoi(arg);
 		return 0;
 	case KEY_STAGGER:
 		o->config.stagger_ns = atoi(arg);

@@ -280,6 +280,12 @@ static int put(struct tbe *t, const void *from, size_t bytes, const char *what, 
 	return err ? err : cuda_upload(t->cuda, address, from, bytes);
 }
 
+/* Words that say how often each table has each digit, pass by pass. */
+static size_t digit_totals(const struct tbe *t)
+{
+	return ((size_t)t->passes * t->config.table_count) << t->args.bits;
+}
+
 static int open_backward(struct tbe *t)
 {
 	struct tbe_args *a = &t->args;
@@ -306,6 +312,8 @@ static int open_backward(struct tbe *t)
 		  : scratch(t, (t->config.feature_count + 1ull) * 4, 0, "the features' entries",
 			    &a->feature_entry);
 	err = err ? err : scratch(t, (tiles << a->bits) * 4, 0, "digit counts", &a->counts);
+	err = err ? err
+		  : scratch(t, digit_totals(t) * 4, 0, "the tables' digit counts", &a->totals);
 	err = err ? err : scratch(t, 4, 0, "the number of tiles", &a->tile_total);
 	err = err ? err : scratch(t, 16, 1, "tickets", &t->control);
 	a->ticket = (unsigned *)(uintptr_t)t->control;
@@ -481,10 +489,13 @@ static uint32_t persistent(const struct tbe *t, uint32_t each)
 static int launch_small(struct tbe *t, unsigned save)
 {
 	uint32_t of_a_block = TBE_BLOCK / 32 * TBE_SMALL_BAGS;
-	uint32_t blocks = persistent(t, 2) / t->small_feature_count + 1,
+	uint32_t blocks = persistent(t, 2) / t->small_feature_count,
 		 most = (t->small_bags + of_a_block - 1) / of_a_block;
-	struct cuda_grid grid = {blocks < most ? blocks : most, t->small_feature_count, TBE_BLOCK,
-				 TBE_SMALL_SHARED_BYTES, 0};
+	/* not one block more than can run at once: it would run alone */
+	struct cuda_grid grid = {blocks < 1      ? most > 0
+				 : blocks < most ? blocks
+						 : most,
+				 t->small_feature_count, TBE_BLOCK, TBE_SMALL_SHARED_BYTES, 0};
 	int err;
 
 	t->args.save_histograms = save;
@@ -508,6 +519,8 @@ static int forward_device(struct tbe *t)
 	}
 	if (t->small_feature_count)
 		err = launch_small(t, t->config.training);
+	grid.x *= grid.y;
+	grid.y = 1;
 	if (!err && grid.x && t->small_feature_count < t->config.feature_count)
 		err = launch(t, gather[t->config.type], grid);
 	return err;
@@ -530,11 +543,17 @@ static int transpose_device(struct tbe *t)
 {
 	struct tbe_args *a = &t->args;
 	uint32_t tiles = a->n / TBE_SORT_TILE + t->config.table_count;
+	uint32_t digit_blocks = ((1u << a->bits) + TBE_BLOCK / 32 - 1) / (TBE_BLOCK / 32);
 	struct cuda_grid one = {1, 1, TBE_SINGLE_BLOCK, 33 * 4, 0},
-			 scan = {t->config.table_count, 1, TBE_SINGLE_BLOCK, 33 * 4, 0},
+			 scan = {t->config.table_count, digit_blocks, TBE_BLOCK, 0, 0},
 			 all = {tiles, 1, TBE_BLOCK, TBE_SORT_SHARED_BYTES, 0};
 	int err = launch(t, K_tbe_sort_segments, one);
 
+	err = err ? err
+		  : cuda_check(t->cuda,
+			       t->cuda->api.fill_async((uintptr_t)a->totals, 0, digit_totals(t),
+						       t->cuda->stream),
+			       "clearing digit counts");
 	for (uint32_t pass = 0; pass < t->passes && !err; pass++) {
 		a->pass = pass;
 		a->shift = pass * a->bits;
@@ -559,14 +578,18 @@ int tbe_transpose(struct tbe *t, const struct tbe_io *io)
 
 static int backward_sorted(struct tbe *t)
 {
-	struct cuda_grid shorts = {persistent(t, TBE_SHORT_BLOCKS), 1, TBE_BLOCK, 64, 0};
+	struct cuda_grid shorts = {persistent(t, TBE_SHORT_BLOCKS), 1, TBE_BLOCK, 0, 0};
 	struct cuda_grid longs = {persistent(t, 4), 1, TBE_BLOCK, TBE_LONG_SHARED_BYTES, 0};
 	int err = t->transposed ? 0 : transpose_device(t);
 
 	err = err ? err
 		  : cuda_check(t->cuda, t->cuda->api.fill_async(t->control, 0, 4, t->cuda->stream),
 			       "clearing tickets");
-	err = err ? err : launch(t, K_tbe_backward_short, shorts);
+	err = err ? err
+		  : launch(t,
+			   t->config.type == TBE_F32 ? K_tbe_backward_short_f32
+						     : K_tbe_backward_short_half,
+			   shorts);
 	return err ? err : launch(t, K_tbe_backward_long, longs);
 }
 
@@ -681,8 +704,8 @@ static void say_offender(struct tbe *t, const struct tbe_io *io, const struct tb
 
 static int bounds_device(struct tbe *t, struct tbe_bounds_report *report)
 {
-	struct cuda_grid check = {persistent(t, 8) / t->config.feature_count + 1,
-				  t->config.feature_count + 1, TBE_BLOCK, 0, 0};
+	struct cuda_grid check = {persistent(t, 4) / t->config.feature_count + 1,
+				  t->config.feature_count, TBE_BLOCK, 0, 0};
 	struct cuda_grid one = {1, 1, TBE_SINGLE_BLOCK, (TBE_SINGLE_BLOCK + 2) * 4, 0};
 	int err = launch(t, K_tbe_bounds_check, check);
 

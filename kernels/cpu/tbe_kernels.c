@@ -55,11 +55,17 @@ static const struct {
 	const char *kernel;
 	void (*run)(const struct tbe_args *a);
 } runs[] = {
-	{"tbe_forward_f32", forward},         {"tbe_forward_f16", forward},
-	{"tbe_forward_bf16", forward},        {"tbe_forward_rows", forward},
-	{"tbe_forward_small", forward_small}, {"tbe_bounds_report", report},
-	{"tbe_backward_samples", samples},    {"tbe_backward_short", update_large},
-	{"tbe_small_apply", update_small},    {"tbe_fill", fill},
+	{"tbe_forward_f32", forward},
+	{"tbe_forward_f16", forward},
+	{"tbe_forward_bf16", forward},
+	{"tbe_forward_rows", forward},
+	{"tbe_forward_small", forward_small},
+	{"tbe_bounds_report", report},
+	{"tbe_backward_samples", samples},
+	{"tbe_backward_short_f32", update_large},
+	{"tbe_backward_short_half", update_large},
+	{"tbe_small_apply", update_small},
+	{"tbe_fill", fill},
 };
 
 #define KERNEL(name)                                                                               \

@@ -161,12 +161,6 @@ DEV_FN u64 dev_load_u64(const u64 *p)
 	return v;
 }
 
-/* Brings the 32 bytes at p into the second-level cache; nothing waits for it. */
-DEV_FN void dev_prefetch(const void *p)
-{
-	asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-
 /* Read once: kept out of the first-level cache. The memory must not change during the kernel. */
 DEV_FN u64 dev_stream_u64(const u64 *p)
 {

@@ -166,22 +166,7 @@ DEV_FN void fused_candidate(struct fused *f, u32 w, struct fused_word word, u32 
 	}
 }
 
-/* Starts the way of the calling lane's row into the second-level cache. */
-DEV_FN void fused_prefetch(const struct fused *f, u32 item)
-{
-	const struct sampler_args *a = f->a;
-	const unsigned char *row =
-		(const unsigned char *)a->x + ((u64)f->sample * a->n + item) * (u64)a->row_bytes;
-
-	for (u32 b = 0; b < a->row_bytes; b += 32)
-		dev_prefetch(row + b);
-}
-
-/*
- * Phase 2, over the warp's items: `rest` of each word becomes the drawn bits. Marking and what
- * follows up to the gathering leave the memory idle: the rows of the first words' certain items, as
- * many as the cache can keep, come in meanwhile.
- */
+/* Phase 2, over the warp's items: `rest` of each word becomes the drawn bits. */
 DEV_FN void fused_mark(struct fused *f)
 {
 	struct sampler_fused_shared *sh = f->sh;
@@ -208,8 +193,6 @@ DEV_FN void fused_mark(struct fused *f)
 			near |= key[s] - low0 < width0 || key[s] - low1 < width1;
 			if (lane == 0)
 				f->bits[w + s].rest = marked;
-			if (w + s < f->a->prefetch_words && marked >> lane & 1)
-				fused_prefetch(f, f->first + (w + s) * 32 + lane);
 		}
 		if (near)
 			for (u32 s = 0; s < 4; s++)

@@ -21,7 +21,7 @@ enum tbe_optimizer { TBE_SGD, TBE_ADAGRAD, TBE_OPTIMIZER_MAX };
 #define TBE_SINGLE_BLOCK 1024
 #define TBE_SORT_TILE    4096 /* entries a block sorts at a time; never of two tables */
 #define TBE_SORT_BITS    8    /* at most, of the key a pass */
-#define TBE_STEP         512  /* sorted entries a block of the backward takes at a time */
+#define TBE_STEP         64   /* sorted entries a warp of the backward takes at a time */
 #define TBE_PIECE        256  /* a run of as many equal rows or more is summed in pieces of this */
 #define TBE_SMALL_ROWS   64   /* tables up to this size can go by histograms */
 #define TBE_SMALL_DIM    128
@@ -99,6 +99,7 @@ struct tbe_args {
 	struct tbe_segment *segments;
 	unsigned *feature_entry; /* where a feature's entries begin, in the order of `order` */
 	unsigned *counts;        /* [tiles][1 << bits], digit-major within a table */
+	unsigned *totals;        /* [passes][tables][1 << bits], zero before */
 	unsigned *tile_total;
 	unsigned shift, bits, pass;
 	unsigned sorted; /* which of keys[] holds the result */

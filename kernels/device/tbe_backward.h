@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Backward over the sorted lookups: for each run of lookups of one row, the sum of their gradients and
- * one update of the row. Blocks fetch their next steps by ticket, so that a few long steps hold no
+ * one update of the row. Warps fetch their next entries by ticket, so that a few long steps hold no
  * one up.
  *
  * A run shorter than TBE_PIECE is summed by one warp in order. A longer one goes on a list, and the
@@ -16,7 +16,7 @@
 #include "tbe_sort.h"
 
 #define BACKWARD_WARPS (TBE_BLOCK / 32)
-#define BACKWARD_AHEAD 4 /* rows a warp under way */
+#define BACKWARD_AHEAD 8 /* rows a warp under way, at most */
 
 /* Where a lookup's gradient begins and what it is multiplied by. */
 struct tbe_source {
@@ -85,19 +85,21 @@ DEV_FN void backward_add(float *sum, struct dev_v4 v, float scale)
 DEV_FN void backward_add_lanes(const struct tbe_args *a, struct tbe_source s, u32 first, u32 count,
 			       u32 column, u32 dim, float *sum)
 {
-	for (u32 i = 0; i < count; i += BACKWARD_AHEAD) {
-		struct dev_v4 v[BACKWARD_AHEAD];
-		float scale[BACKWARD_AHEAD];
+	enum { AHEAD = 4 };
+
+	for (u32 i = 0; i < count; i += AHEAD) {
+		struct dev_v4 v[AHEAD];
+		float scale[AHEAD];
 
 		DEV_UNROLL
-		for (u32 j = 0; j < BACKWARD_AHEAD; j++) {
+		for (u32 j = 0; j < AHEAD; j++) {
 			struct tbe_source one = backward_shuffle(s, (first + i + j) & 31);
 
 			scale[j] = one.scale;
 			v[j] = backward_grad(a, one.at, column, dim, i + j < count);
 		}
 		DEV_UNROLL
-		for (u32 j = 0; j < BACKWARD_AHEAD; j++)
+		for (u32 j = 0; j < AHEAD; j++)
 			if (i + j < count) /* a scale may be infinite */
 				backward_add(sum, v[j], scale[j]);
 	}
@@ -153,102 +155,82 @@ DEV_FN void backward_note_long(const struct tbe_args *a, u32 begin, u32 length, 
 	}
 }
 
-/* A run that one warp sums: in the tile at first, `extra` entries from `rest` on follow. */
+/* The lookups of a run after its first: those in the lanes of the step, then `extra` entries from
+ * `rest` on. */
 struct tbe_run {
-	u32 row, lane, count; /* of the lanes of the step */
+	u32 row, lane, count; /* count of the lanes, the first included */
 	u32 rest, extra;
 };
 
+/* Rare for most tables, and kept out of the way of what is not. Sums travel as bits, in registers. */
+DEV_COLD struct dev_v4 backward_rest(const struct tbe_args *a, u32 dim, struct tbe_source s,
+				     struct tbe_run run, u32 column, struct dev_v4 bits)
+{
+	float sum[4] = {dev_float(bits.x), dev_float(bits.y), dev_float(bits.z), dev_float(bits.w)};
+
+	if (run.count > 1)
+		backward_add_lanes(a, s, run.lane + 1, run.count - 1, column, dim, sum);
+	if (run.extra)
+		backward_add_entries(a, run.rest, run.rest + run.extra, column, dim, sum);
+	bits.x = dev_bits(sum[0]);
+	bits.y = dev_bits(sum[1]);
+	bits.z = dev_bits(sum[2]);
+	bits.w = dev_bits(sum[3]);
+	return bits;
+}
+
+/* The gradient of four columns, given that of the first lookup. */
 DEV_FN void backward_columns(const struct tbe_args *a, u32 dim, struct tbe_source s,
-			     const struct tbe_run *run, u32 column, struct dev_v4 first, float *sum)
+			     struct tbe_run run, u32 column, struct dev_v4 first, float *sum)
 {
-	float scale = dev_shfl_float(s.scale, run->lane);
+	float scale = dev_shfl_float(s.scale, run.lane);
 
-	sum[0] = scale * dev_float(first.x);
-	sum[1] = scale * dev_float(first.y);
-	sum[2] = scale * dev_float(first.z);
-	sum[3] = scale * dev_float(first.w);
-	if (run->count > 1)
-		backward_add_lanes(a, s, run->lane + 1, run->count - 1, column, dim, sum);
-	if (run->extra)
-		backward_add_entries(a, run->rest, run->rest + run->extra, column, dim, sum);
+	first.x = dev_bits(scale * dev_float(first.x));
+	first.y = dev_bits(scale * dev_float(first.y));
+	first.z = dev_bits(scale * dev_float(first.z));
+	first.w = dev_bits(scale * dev_float(first.w));
+	if (run.count > 1 || run.extra)
+		first = backward_rest(a, dim, s, run, column, first);
+	sum[0] = dev_float(first.x);
+	sum[1] = dev_float(first.y);
+	sum[2] = dev_float(first.z);
+	sum[3] = dev_float(first.w);
 }
 
-/* Sum of squares of rows of more than 128 columns. */
-DEV_FN float backward_wide_squares(const struct tbe_args *a, u32 dim, struct tbe_source s,
-				   const struct tbe_run *run)
+/* A row of more than 128 columns: once over it for its rate, once for its update. */
+DEV_COLD void backward_wide(const struct tbe_args *a, const struct tbe_feature *f,
+			    struct tbe_source s, struct tbe_run run)
 {
-	float squares = 0;
+	float squares = 0, rate = 0, sum[4];
 
-	for (u32 c = 0; c < dim; c += 128) {
-		u32 column = c + DEV_LANE * 4;
-		float sum[4];
-		struct dev_v4 first =
-			backward_grad(a, dev_shfl_u64(s.at, run->lane), column, dim, 1);
+	for (u32 update = a->optimizer != TBE_ADAGRAD; update < 2; update++) {
+		if (update)
+			rate = backward_rate(a, f, run.row, squares);
+		for (u32 c = 0; c < f->dim; c += 128) {
+			u32 column = c + DEV_LANE * 4;
+			struct dev_v4 first = backward_grad(a, dev_shfl_u64(s.at, run.lane), column,
+							    f->dim, 1),
+				      was = backward_take(a, f, run.row, column, (int)update);
 
-		backward_columns(a, dim, s, run, column, first, sum);
-		squares += backward_squares(sum);
-	}
-	return squares;
-}
-
-/* Up to BACKWARD_AHEAD runs at once, so that their gradients and rows are under way together. */
-DEV_FN void backward_runs(const struct tbe_args *a, const struct tbe_feature *f,
-			  struct tbe_source s, const struct tbe_run *runs, u32 count)
-{
-	u32 dim = f->dim;
-	float rate[BACKWARD_AHEAD];
-
-	DEV_UNROLL
-	for (u32 j = 0; j < BACKWARD_AHEAD; j++)
-		if (j < count && dim > 128)
-			rate[j] = backward_rate(a, f, runs[j].row,
-						a->optimizer == TBE_ADAGRAD
-							? backward_wide_squares(a, dim, s, &runs[j])
-							: 0);
-	for (u32 c = 0; c < dim; c += 128) {
-		u32 column = c + DEV_LANE * 4;
-		struct dev_v4 first[BACKWARD_AHEAD], was[BACKWARD_AHEAD];
-
-		DEV_UNROLL
-		for (u32 j = 0; j < BACKWARD_AHEAD; j++) {
-			u64 at = dev_shfl_u64(s.at, runs[j].lane);
-
-			first[j] = backward_grad(a, at, column, dim, j < count);
-			was[j] = backward_take(a, f, runs[j].row, column, j < count);
+			backward_columns(a, f->dim, s, run, column, first, sum);
+			if (update)
+				backward_update(a, f, run.row, column, sum, rate, was);
+			else
+				squares += backward_squares(sum);
 		}
-		DEV_UNROLL
-		for (u32 j = 0; j < BACKWARD_AHEAD; j++)
-			if (j < count) {
-				float sum[4];
-
-				backward_columns(a, dim, s, &runs[j], column, first[j], sum);
-				if (dim <= 128)
-					rate[j] = backward_rate(a, f, runs[j].row,
-								a->optimizer == TBE_ADAGRAD
-									? backward_squares(sum)
-									: 0);
-				backward_update(a, f, runs[j].row, column, sum, rate[j], was[j]);
-			}
 	}
 }
 
-/* The runs that begin among entries e to e + 31 of a segment. */
+/*
+ * The runs that begin among entries e to e + 31 of a segment, whose keys and sources the lanes hold.
+ * The gradients and rows of `ahead` runs are under way together.
+ */
 DEV_FN void backward_step(const struct tbe_args *a, u32 table, const struct tbe_feature *f,
-			  struct tbe_segment seg, u32 e)
+			  struct tbe_segment seg, u32 e, u32 key, u32 before, struct tbe_source s,
+			  u32 ahead)
 {
-	const u32 *keys = a->keys[a->sorted];
-	u32 lane = DEV_LANE, at = e + lane, key = ROW_NONE, before, starts, edges, last, end = 0;
-	struct tbe_source s = {0, 0.0f};
-	struct tbe_run runs[BACKWARD_AHEAD];
+	u32 column = DEV_LANE * 4, edges, starts, last, end = 0;
 
-	if (at < seg.end)
-		key = keys[at];
-	before = dev_shfl_up(key, 1);
-	if (lane == 0)
-		before = e > seg.begin ? keys[e - 1] : ROW_NONE;
-	if (key < f->rows)
-		s = backward_source(a, a->payloads[a->sorted][at]);
 	edges = dev_ballot(key >= f->rows || key != before);
 	starts = dev_ballot(key < f->rows && key != before);
 	if (!starts)
@@ -267,23 +249,103 @@ DEV_FN void backward_step(const struct tbe_args *a, u32 table, const struct tbe_
 		}
 	}
 	while (starts) {
-		u32 count = 0;
+		struct dev_v4 first[BACKWARD_AHEAD], was[BACKWARD_AHEAD];
+		u32 coming = f->dim <= 128 ? starts : 0;
 
 		DEV_UNROLL
-		for (u32 j = 0; j < BACKWARD_AHEAD; j++) {
-			u32 l = starts ? DEV_CTZ(starts) : 0, above = edges >> l >> 1;
+		for (u32 j = 0; j < ahead; j++) {
+			u32 l = coming ? DEV_CTZ(coming) : 0, row = dev_shfl(key, l);
+			u64 at = dev_shfl_u64(s.at, l);
 
-			runs[j].lane = l;
-			runs[j].row = dev_shfl(key, l);
-			runs[j].count = above ? DEV_CTZ(above) + 1 : 32 - l;
-			runs[j].rest = e + 32;
-			runs[j].extra = l == last && end ? end - (e + 32) : 0;
-			count += starts != 0;
-			starts &= starts - 1;
+			first[j] = backward_grad(a, at, column, f->dim, coming != 0);
+			was[j] = backward_take(a, f, row, column, coming != 0);
+			coming &= coming - 1;
 		}
-		backward_runs(a, f, s, runs, count);
+		DEV_UNROLL
+		for (u32 j = 0; j < ahead; j++) {
+			struct tbe_run run;
+			u32 above;
+			float sum[4], rate;
+
+			if (!starts)
+				break;
+			run.lane = DEV_CTZ(starts);
+			run.row = dev_shfl(key, run.lane);
+			above = edges >> run.lane >> 1;
+			run.count = above ? DEV_CTZ(above) + 1 : 32 - run.lane;
+			run.rest = e + 32;
+			run.extra = run.lane == last && end ? end - (e + 32) : 0;
+			starts &= starts - 1;
+			if (f->dim > 128) {
+				backward_wide(a, f, s, run);
+				continue;
+			}
+			backward_columns(a, f->dim, s, run, column, first[j], sum);
+			rate = backward_rate(a, f, run.row,
+					     a->optimizer == TBE_ADAGRAD ? backward_squares(sum)
+									 : 0);
+			backward_update(a, f, run.row, column, sum, rate, was[j]);
+		}
 	}
 }
+
+/* The entries of a ticket: two steps, whose keys and payloads come in together. */
+DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 ahead)
+{
+	u32 table = sort_table_of(a, tile), lane = DEV_LANE, key[2], payload[2], before;
+	struct tbe_segment seg = a->segments[table];
+	const struct tbe_feature *f = a->features + a->order[a->tables[table].feature0];
+	u32 e = seg.begin + (tile - seg.tile0) * TBE_SORT_TILE + step * TBE_STEP;
+	struct tbe_source s[2];
+
+	if (e >= seg.end)
+		return;
+	before = e > seg.begin ? a->keys[a->sorted][e - 1] : ROW_NONE;
+	DEV_UNROLL
+	for (u32 i = 0; i < 2; i++) {
+		u32 at = e + 32 * i + lane;
+
+		key[i] = at < seg.end ? a->keys[a->sorted][at] : ROW_NONE;
+		payload[i] = at < seg.end ? a->payloads[a->sorted][at] : 0;
+	}
+	DEV_UNROLL
+	for (u32 i = 0; i < 2; i++) {
+		s[i].at = 0;
+		s[i].scale = 0;
+		if (key[i] < f->rows)
+			s[i] = backward_source(a, payload[i]);
+	}
+	DEV_UNROLL
+	for (u32 i = 0; i < 2; i++) {
+		u32 below = dev_shfl_up(key[i], 1), last = dev_shfl(key[i], 31);
+
+		backward_step(a, table, f, seg, e + 32 * i, key[i], lane ? below : before, s[i],
+			      ahead);
+		before = last;
+	}
+}
+
+/* Warps fetch tickets, one ahead of what they work on. The types differ in how many rows a warp's
+ * registers hold. */
+#define BACKWARD_SHORT(name, is_type, ahead)                                                       \
+	DEV_KERNEL(TBE_BLOCK, name)(DEV_PARAM struct tbe_args a)                                   \
+	{                                                                                          \
+		enum { STEPS = TBE_SORT_TILE / TBE_STEP };                                         \
+		u32 tiles = *a.tile_total, ticket = 0, next = 0;                                   \
+                                                                                                   \
+		if (DEV_LANE == 0)                                                                 \
+			ticket = DEV_ADD(a.ticket, 1u);                                            \
+		ticket = dev_shfl(ticket, 0);                                                      \
+		while (ticket / STEPS < tiles) {                                                   \
+			if (DEV_LANE == 0)                                                         \
+				next = DEV_ADD(a.ticket, 1u);                                      \
+			if (a.type is_type)                                                        \
+				backward_entries(&a, ticket / STEPS, ticket % STEPS, ahead);       \
+			ticket = dev_shfl(next, 0);                                                \
+		}                                                                                  \
+	}
+BACKWARD_SHORT(tbe_backward_short_f32, == TBE_F32, 4)
+BACKWARD_SHORT(tbe_backward_short_half, != TBE_F32, BACKWARD_AHEAD)
 
 /* The next number of a ticket counter for the whole block. */
 DEV_FN u32 backward_ticket(u32 *counter, u32 *shared)
@@ -296,29 +358,6 @@ DEV_FN u32 backward_ticket(u32 *counter, u32 *shared)
 	DEV_SYNC();
 	ticket = *shared;
 	return ticket;
-}
-
-DEV_KERNEL(TBE_BLOCK, tbe_backward_short)(DEV_PARAM struct tbe_args a)
-{
-	enum { STEPS = TBE_SORT_TILE / TBE_STEP };
-	u32 *shared = (u32 *)dev_shared(), warp = DEV_TID / 32;
-
-	for (;;) {
-		u32 ticket = backward_ticket(&a.ticket[0], shared), tile = ticket / STEPS, table, e,
-		    end;
-		const struct tbe_feature *f;
-		struct tbe_segment s;
-
-		if (tile >= *a.tile_total)
-			return;
-		table = sort_table_of(&a, tile);
-		s = a.segments[table];
-		f = a.features + a.order[a.tables[table].feature0];
-		e = s.begin + (tile - s.tile0) * TBE_SORT_TILE + ticket % STEPS * TBE_STEP;
-		end = e + TBE_STEP < s.end ? e + TBE_STEP : s.end;
-		for (e += warp * 32; e < end; e += BACKWARD_WARPS * 32)
-			backward_step(&a, table, f, s, e);
-	}
 }
 
 struct tbe_long_shared {

@@ -90,22 +90,21 @@ DEV_FN int bounds_bad_bag(const struct tbe_args *a, u64 bag)
 	       (bag + 1 == a->bags && end != (long long)a->n);
 }
 
-/* Row y of the grid is a feature's indices, the last row all offsets. */
+/* The blocks of row y check feature y's indices, and all of them together the offsets. */
 DEV_KERNEL(TBE_BLOCK, tbe_bounds_check)(DEV_PARAM struct tbe_args a)
 {
+	const struct tbe_feature *f = a.features + DEV_BLOCK_Y;
 	u32 t = DEV_BLOCK_X * TBE_BLOCK + DEV_TID, threads = DEV_BLOCKS_X * TBE_BLOCK, bad = 0;
+	u32 begin = tbe_offset(&a, f->bag0), end = tbe_offset(&a, (u64)f->bag0 + f->bags);
 	u64 first = ~0ull;
 
-	if (DEV_BLOCK_Y < a.feature_count) {
-		const struct tbe_feature *f = a.features + DEV_BLOCK_Y;
-		u32 begin = tbe_offset(&a, f->bag0), end = tbe_offset(&a, (u64)f->bag0 + f->bags);
-
-		if (begin < end)
-			bounds_indices(&a, f->rows, begin, end, t, threads, &bad, &first);
-		bounds_note(&a.bounds->bad_indices, &a.bounds->first_index, bad, first);
-		return;
-	}
-	for (u64 bag = t; bag < a.bags; bag += threads)
+	if (begin < end)
+		bounds_indices(&a, f->rows, begin, end, t, threads, &bad, &first);
+	bounds_note(&a.bounds->bad_indices, &a.bounds->first_index, bad, first);
+	bad = 0;
+	first = ~0ull;
+	for (u64 bag = (u64)DEV_BLOCK_Y * threads + t; bag < a.bags;
+	     bag += (u64)threads * a.feature_count)
 		if (bounds_bad_bag(&a, bag)) {
 			bad++;
 			first = bag < first ? bag : first;

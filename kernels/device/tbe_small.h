@@ -52,8 +52,8 @@ DEV_FN void small_count(const struct tbe_args *a, const struct tbe_feature *f, u
 		DEV_UNROLL
 		for (u32 j = 0; j < SMALL_AHEAD; j++) {
 			for (;;) { /* on to the bag of this position */
-				int on = p + 32 * j + lane < end &&
-					 p + 32 * j + lane >= dev_shfl(offset, bag + 1);
+				u32 until = dev_shfl(offset, bag + 1);
+				int on = p + 32 * j + lane < end && p + 32 * j + lane >= until;
 
 				if (!dev_ballot(on))
 					break;

@@ -121,6 +121,12 @@ struct tbe_sort_shared {
 	u32 payloads[TBE_SORT_TILE];
 };
 
+/* How often a table has each digit of this pass. */
+DEV_FN u32 *sort_totals(const struct tbe_args *a, u32 table)
+{
+	return a->totals + (((u64)a->pass * a->table_count + table) << a->bits);
+}
+
 DEV_KERNEL(TBE_BLOCK, tbe_sort_count)(DEV_PARAM struct tbe_args a)
 {
 	struct tbe_sort_shared *sh = (struct tbe_sort_shared *)dev_shared();
@@ -151,28 +157,38 @@ DEV_KERNEL(TBE_BLOCK, tbe_sort_count)(DEV_PARAM struct tbe_args a)
 				DEV_ADD(&bins[key[j] >> a.shift & mask], 1u);
 	}
 	DEV_SYNC();
-	for (u32 d = DEV_TID; d <= mask; d += DEV_NTID)
+	for (u32 d = DEV_TID; d <= mask; d += DEV_NTID) {
 		a.counts[((u64)s.tile0 << a.bits) + (u64)d * s.tiles + tile - s.tile0] = bins[d];
+		if (bins[d])
+			DEV_ADD(sort_totals(&a, table) + d, bins[d]);
+	}
 }
 
-/* Block x: where the entries of each digit and tile of table x begin. */
-DEV_KERNEL(TBE_SINGLE_BLOCK, tbe_sort_scan)(DEV_PARAM struct tbe_args a)
+/* Where the entries of each digit and tile of table x begin. A warp has one digit. */
+DEV_KERNEL(TBE_BLOCK, tbe_sort_scan)(DEV_PARAM struct tbe_args a)
 {
-	u32 *sums = (u32 *)dev_shared(), total;
 	struct tbe_segment s = a.segments[DEV_BLOCK_X];
-	u32 *counts = a.counts + ((u64)s.tile0 << a.bits), all = s.tiles << a.bits;
-	u32 each = (all + DEV_NTID - 1) / DEV_NTID, sum = 0;
-	u32 first = DEV_TID * each < all ? DEV_TID * each : all,
-	    last = first + each < all ? first + each : all;
+	u32 digit = DEV_BLOCK_Y * SORT_WARPS + DEV_TID / 32, lane = DEV_LANE, sum = 0, next = 0;
+	u32 *counts = a.counts + ((u64)s.tile0 << a.bits) + (u64)digit * s.tiles;
+	const u32 *totals = sort_totals(&a, DEV_BLOCK_X);
 
-	for (u32 i = first; i < last; i++)
-		sum += counts[i];
-	sum = s.begin + dev_block_scan(sum, sums, &total);
-	for (u32 i = first; i < last; i++) {
-		u32 here = counts[i];
+	if (digit >> a.bits || !s.tiles)
+		return;
+	for (u32 d = lane; d < digit; d += 32)
+		sum += totals[d];
+	for (u32 mask = 16; mask; mask /= 2)
+		sum += dev_shfl_xor(sum, mask);
+	sum += s.begin;
+	if (lane < s.tiles)
+		next = counts[lane];
+	for (u32 i = lane; i - lane < s.tiles; i += 32) {
+		u32 here = next, up_to;
 
-		counts[i] = sum;
-		sum += here;
+		next = i + 32 < s.tiles ? counts[i + 32] : 0;
+		up_to = dev_warp_scan(here, lane);
+		if (i < s.tiles)
+			counts[i] = sum + up_to - here;
+		sum += dev_shfl(up_to, 31);
 	}
 }
 

@@ -121,11 +121,6 @@ static inline float dev_sqrt(float v)
 	return __builtin_sqrtf(v);
 }
 
-static inline void dev_prefetch(const void *p)
-{
-	(void)*(const volatile unsigned char *)p; /* what is out of bounds shows here */
-}
-
 static inline void dev_sleep_ns(uint64_t ns)
 {
 	(void)ns;

@@ -79,7 +79,6 @@ static void random_cases(void **state)
 						.window = pick(4) == 0   ? 0.3f
 							  : pick(5) == 0 ? -1
 									 : 0,
-						.prefetch_kib = pick(3) ? 0 : 1 + (int)pick(512),
 						.blocks = pick(3) == 0 ? 1 + pick(12) : 0};
 		double positive = shares[pick(7)], ignored = positive < 1 ? shares[pick(4)] : 0;
 

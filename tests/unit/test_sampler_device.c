@@ -151,7 +151,6 @@ static void random_cases(void **state)
 				   .window = pick(4) == 0   ? 0.3f
 					     : pick(5) == 0 ? -1
 							    : 0,
-				   .prefetch_kib = pick(3) == 0 ? 1 + (int)pick(64) : 0,
 				   .blocks = pick(3) == 0 ? 2 + pick(3) : 0},
 			.positive = shares[pick(6)],
 			.shared_bytes = pick(4) == 0 ? (int)sizeof(struct sampler_fused_shared) : 0,
