@@ -519,8 +519,6 @@ static int forward_device(struct tbe *t)
 	}
 	if (t->small_feature_count)
 		err = launch_small(t, t->config.training);
-	grid.x *= grid.y;
-	grid.y = 1;
 	if (!err && grid.x && t->small_feature_count < t->config.feature_count)
 		err = launch(t, gather[t->config.type], grid);
 	return err;
@@ -578,18 +576,17 @@ int tbe_transpose(struct tbe *t, const struct tbe_io *io)
 
 static int backward_sorted(struct tbe *t)
 {
-	struct cuda_grid shorts = {persistent(t, TBE_SHORT_BLOCKS), 1, TBE_BLOCK, 0, 0};
+	static const enum kernel update[TBE_TYPE_MAX] = {
+		K_tbe_backward_short_f32, K_tbe_backward_short_f16, K_tbe_backward_short_bf16};
+	struct cuda_grid shorts = {persistent(t, TBE_SHORT_BLOCKS), 1, TBE_BLOCK,
+				   TBE_SHORT_SHARED_BYTES, 0};
 	struct cuda_grid longs = {persistent(t, 4), 1, TBE_BLOCK, TBE_LONG_SHARED_BYTES, 0};
 	int err = t->transposed ? 0 : transpose_device(t);
 
 	err = err ? err
 		  : cuda_check(t->cuda, t->cuda->api.fill_async(t->control, 0, 4, t->cuda->stream),
 			       "clearing tickets");
-	err = err ? err
-		  : launch(t,
-			   t->config.type == TBE_F32 ? K_tbe_backward_short_f32
-						     : K_tbe_backward_short_half,
-			   shorts);
+	err = err ? err : launch(t, update[t->config.type], shorts);
 	return err ? err : launch(t, K_tbe_backward_long, longs);
 }
 

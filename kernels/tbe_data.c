@@ -311,7 +311,7 @@ static int check_bag(struct tbe_data *d, struct host_side *h, uint32_t feature, 
 {
 	const struct tbe_feature *f = &h->args.features[feature];
 	uint64_t first = tbe_cpu_offset(&h->args, (uint64_t)f->bag0 + bag);
-	double each = d->config->type == TBE_F32 ? 0x1p-46 : 0x1p-24;
+	double each = d->config->type == TBE_F32 ? 0x1p-50 : 0x1p-24;
 
 	for (uint64_t i = first; i < first + d->length; i++)
 		make(&h->args, h->args.weights, d->config->type,

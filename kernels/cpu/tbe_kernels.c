@@ -63,7 +63,8 @@ static const struct {
 	{"tbe_bounds_report", report},
 	{"tbe_backward_samples", samples},
 	{"tbe_backward_short_f32", update_large},
-	{"tbe_backward_short_half", update_large},
+	{"tbe_backward_short_f16", update_large},
+	{"tbe_backward_short_bf16", update_large},
 	{"tbe_small_apply", update_small},
 	{"tbe_fill", fill},
 };

@@ -25,10 +25,10 @@ struct __attribute__((aligned(8))) dev_v2 {
 #else
 
 #if defined(__clang__) && defined(__CUDA__)
-#define __device__           __attribute__((device))
-#define __global__           __attribute__((global))
-#define __shared__           __attribute__((shared))
-#define __launch_bounds__(t) __attribute__((launch_bounds(t)))
+#define __device__             __attribute__((device))
+#define __global__             __attribute__((global))
+#define __shared__             __attribute__((shared))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __grid_constant__
 #define DEV_TID       __nvvm_read_ptx_sreg_tid_x()
 #define DEV_NTID      __nvvm_read_ptx_sreg_ntid_x()
@@ -63,7 +63,10 @@ struct __attribute__((aligned(8))) dev_v2 {
 #define DEV_COLD                                                                                   \
 	static __device__ __attribute__((                                                          \
 		noinline)) /* rare, and best kept out of the hot code's registers */
-/* DEV_KERNEL(threads, name)(parameters) { ... } */
+/* DEV_KERNEL(threads, name)(parameters) { ... }; with DEV_KERNEL_OF as many blocks a multiprocessor as
+ * `blocks` have room, whatever registers it costs. */
+#define DEV_KERNEL_OF(threads, blocks, name)                                                       \
+	extern "C" __global__ void __launch_bounds__(threads, blocks) name
 #define DEV_KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads) name
 #define DEV_PARAM                 const __grid_constant__
 #define DEV_LANE                  (DEV_TID & 31u)
@@ -259,6 +262,42 @@ DEV_FN struct dev_v2 dev_take_v2(const void *p, int ok)
 		     : "memory");
 	return v;
 }
+
+/*
+ * Copies to shared memory that go on while the thread does other things: 16 or 8 bytes, or zeros
+ * where not `ok`. Copies up to a dev_copy_group() are a group; dev_copy_wait(n) waits until all but
+ * the last n groups of this thread are there, for this thread to read.
+ */
+DEV_FN u32 dev_shared_address(const void *p)
+{
+	u32 address;
+
+	asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }"
+	    : "=r"(address)
+	    : "l"(p));
+	return address;
+}
+
+DEV_FN void dev_copy_16(void *to, const void *from, int ok)
+{
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dev_shared_address(to)),
+		     "l"(from), "r"(ok ? 16 : 0)
+		     : "memory");
+}
+
+DEV_FN void dev_copy_8(void *to, const void *from, int ok)
+{
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(dev_shared_address(to)),
+		     "l"(from), "r"(ok ? 8 : 0)
+		     : "memory");
+}
+
+DEV_FN void dev_copy_group(void)
+{
+	asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+#define dev_copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
 DEV_FN void dev_put_v2(struct dev_v2 *p, struct dev_v2 v)
 {

@@ -16,7 +16,7 @@
 #include "tbe_sort.h"
 
 #define BACKWARD_WARPS (TBE_BLOCK / 32)
-#define BACKWARD_AHEAD 8 /* rows a warp under way, at most */
+#define BACKWARD_AHEAD 8 /* runs a warp under way, a power of two */
 
 /* Where a lookup's gradient begins and what it is multiplied by. */
 struct tbe_source {
@@ -201,6 +201,7 @@ DEV_FN void backward_columns(const struct tbe_args *a, u32 dim, struct tbe_sourc
 DEV_COLD void backward_wide(const struct tbe_args *a, const struct tbe_feature *f,
 			    struct tbe_source s, struct tbe_run run)
 {
+	const u32 type = a->type;
 	float squares = 0, rate = 0, sum[4];
 
 	for (u32 update = a->optimizer != TBE_ADAGRAD; update < 2; update++) {
@@ -210,26 +211,60 @@ DEV_COLD void backward_wide(const struct tbe_args *a, const struct tbe_feature *
 			u32 column = c + DEV_LANE * 4;
 			struct dev_v4 first = backward_grad(a, dev_shfl_u64(s.at, run.lane), column,
 							    f->dim, 1),
-				      was = backward_take(a, f, run.row, column, (int)update);
+				      was = backward_take(a, type, f, run.row, column, (int)update);
 
 			backward_columns(a, f->dim, s, run, column, first, sum);
 			if (update)
-				backward_update(a, f, run.row, column, sum, rate, was);
+				backward_update(a, type, f, run.row, column, sum, rate, was);
 			else
 				squares += backward_squares(sum);
 		}
 	}
 }
 
+/* What a warp has under way: a lane's columns of the first gradient and of the row, run by run. */
+struct tbe_ahead {
+	struct dev_v4 grad[BACKWARD_AHEAD][32];
+	struct dev_v4 row[BACKWARD_AHEAD][32]; /* 16-bit types use the first halves */
+};
+
+/* Starts the copies of a run whose first lookup lane l holds. */
+DEV_FN void backward_start(const struct tbe_args *a, u32 type, const struct tbe_feature *f, u32 row,
+			   u64 at, u32 column, struct dev_v4 *grad, struct dev_v4 *to)
+{
+	u64 from = f->weights + (u64)row * f->dim + column;
+	int ok = column < f->dim;
+
+	dev_copy_16(grad, a->grad + at + column, ok);
+	if (type == TBE_F32)
+		dev_copy_16(to, (const float *)a->weights + from, ok);
+	else
+		dev_copy_8(to, (const unsigned short *)a->weights + from, ok);
+}
+
+/* Sums up the run that starts at the lowest bit of `starts`, and updates its row. */
+DEV_FN void backward_run(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
+			 struct tbe_source s, const struct tbe_run *run, u32 column,
+			 struct dev_v4 first, struct dev_v4 was)
+{
+	float sum[4], rate;
+
+	backward_columns(a, f->dim, s, *run, column, first, sum);
+	rate = backward_rate(a, f, run->row,
+			     a->optimizer == TBE_ADAGRAD ? backward_squares(sum) : 0);
+	backward_update(a, type, f, run->row, column, sum, rate, was);
+}
+
 /*
  * The runs that begin among entries e to e + 31 of a segment, whose keys and sources the lanes hold.
- * The gradients and rows of `ahead` runs are under way together.
+ * What they need first is copied to shared memory some runs ahead: held in registers it would take a
+ * loop written out that often, whose instructions come in more slowly than the rows.
  */
 DEV_FN void backward_step(const struct tbe_args *a, u32 table, const struct tbe_feature *f,
 			  struct tbe_segment seg, u32 e, u32 key, u32 before, struct tbe_source s,
-			  u32 ahead)
+			  u32 type, struct tbe_ahead *sh)
 {
-	u32 column = DEV_LANE * 4, edges, starts, last, end = 0;
+	u32 lane = DEV_LANE, column = lane * 4, edges, starts, coming, last, end = 0;
 
 	edges = dev_ballot(key >= f->rows || key != before);
 	starts = dev_ballot(key < f->rows && key != before);
@@ -248,49 +283,44 @@ DEV_FN void backward_step(const struct tbe_args *a, u32 table, const struct tbe_
 			end = 0;
 		}
 	}
-	while (starts) {
-		struct dev_v4 first[BACKWARD_AHEAD], was[BACKWARD_AHEAD];
-		u32 coming = f->dim <= 128 ? starts : 0;
+	coming = f->dim <= 128 ? starts : 0;
+	for (u32 i = 0; starts; i++) {
+		struct tbe_run run;
+		u32 above;
 
-		DEV_UNROLL
-		for (u32 j = 0; j < ahead; j++) {
-			u32 l = coming ? DEV_CTZ(coming) : 0, row = dev_shfl(key, l);
+		if (coming) {
+			u32 l = DEV_CTZ(coming), row = dev_shfl(key, l);
 			u64 at = dev_shfl_u64(s.at, l);
 
-			first[j] = backward_grad(a, at, column, f->dim, coming != 0);
-			was[j] = backward_take(a, f, row, column, coming != 0);
+			backward_start(a, type, f, row, at, column,
+				       &sh->grad[i % BACKWARD_AHEAD][lane],
+				       &sh->row[i % BACKWARD_AHEAD][lane]);
 			coming &= coming - 1;
 		}
-		DEV_UNROLL
-		for (u32 j = 0; j < ahead; j++) {
-			struct tbe_run run;
-			u32 above;
-			float sum[4], rate;
-
-			if (!starts)
-				break;
-			run.lane = DEV_CTZ(starts);
-			run.row = dev_shfl(key, run.lane);
-			above = edges >> run.lane >> 1;
-			run.count = above ? DEV_CTZ(above) + 1 : 32 - run.lane;
-			run.rest = e + 32;
-			run.extra = run.lane == last && end ? end - (e + 32) : 0;
-			starts &= starts - 1;
-			if (f->dim > 128) {
-				backward_wide(a, f, s, run);
-				continue;
-			}
-			backward_columns(a, f->dim, s, run, column, first[j], sum);
-			rate = backward_rate(a, f, run.row,
-					     a->optimizer == TBE_ADAGRAD ? backward_squares(sum)
-									 : 0);
-			backward_update(a, f, run.row, column, sum, rate, was[j]);
-		}
+		dev_copy_group();
+		if (i < BACKWARD_AHEAD - 1)
+			continue;
+		run.lane = DEV_CTZ(starts);
+		run.row = dev_shfl(key, run.lane);
+		above = edges >> run.lane >> 1;
+		run.count = above ? DEV_CTZ(above) + 1 : 32 - run.lane;
+		run.rest = e + 32;
+		run.extra = run.lane == last && end ? end - (e + 32) : 0;
+		starts &= starts - 1;
+		dev_copy_wait(BACKWARD_AHEAD - 1);
+		if (f->dim > 128)
+			backward_wide(a, f, s, run);
+		else
+			backward_run(a, type, f, s, &run, column,
+				     sh->grad[(i + 1) % BACKWARD_AHEAD][lane],
+				     sh->row[(i + 1) % BACKWARD_AHEAD][lane]);
 	}
+	dev_copy_wait(0);
 }
 
 /* The entries of a ticket: two steps, whose keys and payloads come in together. */
-DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 ahead)
+DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 type,
+			     struct tbe_ahead *sh)
 {
 	u32 table = sort_table_of(a, tile), lane = DEV_LANE, key[2], payload[2], before;
 	struct tbe_segment seg = a->segments[table];
@@ -320,17 +350,17 @@ DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 a
 		u32 below = dev_shfl_up(key[i], 1), last = dev_shfl(key[i], 31);
 
 		backward_step(a, table, f, seg, e + 32 * i, key[i], lane ? below : before, s[i],
-			      ahead);
+			      type, sh);
 		before = last;
 	}
 }
 
-/* Warps fetch tickets, one ahead of what they work on. The types differ in how many rows a warp's
- * registers hold. */
-#define BACKWARD_SHORT(name, is_type, ahead)                                                       \
-	DEV_KERNEL(TBE_BLOCK, name)(DEV_PARAM struct tbe_args a)                                   \
+/* Warps fetch tickets, one ahead of what they work on. */
+#define BACKWARD_SHORT(name, type)                                                                 \
+	DEV_KERNEL_OF(TBE_BLOCK, 2, name)(DEV_PARAM struct tbe_args a)                             \
 	{                                                                                          \
 		enum { STEPS = TBE_SORT_TILE / TBE_STEP };                                         \
+		struct tbe_ahead *sh = (struct tbe_ahead *)dev_shared() + DEV_TID / 32;            \
 		u32 tiles = *a.tile_total, ticket = 0, next = 0;                                   \
                                                                                                    \
 		if (DEV_LANE == 0)                                                                 \
@@ -339,13 +369,13 @@ DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 a
 		while (ticket / STEPS < tiles) {                                                   \
 			if (DEV_LANE == 0)                                                         \
 				next = DEV_ADD(a.ticket, 1u);                                      \
-			if (a.type is_type)                                                        \
-				backward_entries(&a, ticket / STEPS, ticket % STEPS, ahead);       \
+			backward_entries(&a, ticket / STEPS, ticket % STEPS, type, sh);            \
 			ticket = dev_shfl(next, 0);                                                \
 		}                                                                                  \
 	}
-BACKWARD_SHORT(tbe_backward_short_f32, == TBE_F32, 4)
-BACKWARD_SHORT(tbe_backward_short_half, != TBE_F32, BACKWARD_AHEAD)
+BACKWARD_SHORT(tbe_backward_short_f32, TBE_F32)
+BACKWARD_SHORT(tbe_backward_short_f16, TBE_F16)
+BACKWARD_SHORT(tbe_backward_short_bf16, TBE_BF16)
 
 /* The next number of a ticket counter for the whole block. */
 DEV_FN u32 backward_ticket(u32 *counter, u32 *shared)
@@ -452,6 +482,7 @@ DEV_FN void long_apply(const struct tbe_args *a, const struct tbe_feature *f,
 		       struct tbe_long_run run)
 {
 	const float *g = a->partial + (u64)run.piece0 * a->partial_stride;
+	const u32 type = a->type;
 	float squares = 0, rate;
 
 	if (DEV_TID >= 32)
@@ -467,12 +498,12 @@ DEV_FN void long_apply(const struct tbe_args *a, const struct tbe_feature *f,
 	rate = backward_rate(a, f, run.row, squares);
 	for (u32 c = 0; c < f->dim; c += 128) {
 		u32 column = c + DEV_LANE * 4;
-		struct dev_v4 was = backward_take(a, f, run.row, column, 1);
+		struct dev_v4 was = backward_take(a, type, f, run.row, column, 1);
 		float sum[4];
 
 		for (u32 i = 0; i < 4; i++)
 			sum[i] = column < f->dim ? g[column + i] : 0;
-		backward_update(a, f, run.row, column, sum, rate, was);
+		backward_update(a, type, f, run.row, column, sum, rate, was);
 	}
 }
 
@@ -571,7 +602,8 @@ DEV_KERNEL(TBE_BLOCK, tbe_backward_samples)(DEV_PARAM struct tbe_args a)
 
 			for (u32 c = lane * 4; c < f->dim; c += 128) {
 				struct dev_v4 g = backward_grad(&a, grad, c, f->dim, 1),
-					      w = backward_take(&a, f, row, c, row != ROW_NONE);
+					      w = backward_take(&a, a.type, f, row, c,
+								row != ROW_NONE);
 				float v[4] = {dev_float(w.x), dev_float(w.y), dev_float(w.z),
 					      dev_float(w.w)};
 

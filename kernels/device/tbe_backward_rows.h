@@ -5,16 +5,17 @@
 
 #include "tbe_common.h"
 
-/* Four columns of a row as they lie in memory; 16-bit types use x and y. */
-DEV_FN struct dev_v4 backward_take(const struct tbe_args *a, const struct tbe_feature *f, u32 row,
-				   u32 column, int ok)
+/* Four columns of a row as they lie in memory; 16-bit types use x and y. `type` is the tables', known
+ * to the compiler where it matters. */
+DEV_FN struct dev_v4 backward_take(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
+				   u32 row, u32 column, int ok)
 {
 	u64 at = f->weights + (u64)row * f->dim + column;
 	struct dev_v4 wide = {0, 0, 0, 0};
 	struct dev_v2 v;
 
 	ok = ok && column < f->dim;
-	if (a->type == TBE_F32)
+	if (type == TBE_F32)
 		return dev_take_v4((const float *)a->weights + at, ok);
 	v = dev_take_v2((const unsigned short *)a->weights + at, ok);
 	wide.x = v.x;
@@ -29,14 +30,12 @@ DEV_FN float backward_squares(const float *g)
 		dev_fma(g[3], g[3], dev_fma(g[2], g[2], dev_fma(g[1], g[1], g[0] * g[0]))));
 }
 
-/* The rate for a row, after its state has taken the squares in. The whole warp calls it once. */
-DEV_FN float backward_rate(const struct tbe_args *a, const struct tbe_feature *f, u32 row,
-			   float squares)
+/* Rowwise Adagrad's rate for a row, after its state has taken the squares in. */
+DEV_COLD float backward_adagrad(const struct tbe_args *a, const struct tbe_feature *f, u32 row,
+				float squares)
 {
 	float state = 0;
 
-	if (a->optimizer != TBE_ADAGRAD)
-		return a->rate;
 	if (DEV_LANE == 0) {
 		state = a->state[f->row0 + row] + dev_quotient(squares, (float)f->dim);
 		a->state[f->row0 + row] = state;
@@ -45,40 +44,67 @@ DEV_FN float backward_rate(const struct tbe_args *a, const struct tbe_feature *f
 	return dev_quotient(a->rate, dev_root(state) + a->eps);
 }
 
-DEV_FN u32 backward_round(const struct tbe_args *a, float v, u64 noise, u32 column)
+/* The rate for a row whose gradient has these squares. The whole warp calls it once a row. */
+DEV_FN float backward_rate(const struct tbe_args *a, const struct tbe_feature *f, u32 row,
+			   float squares)
 {
-	if (!a->stochastic)
-		return tbe_round_half(a->type, v);
-	if (a->type == TBE_BF16)
-		return tbe_bf16_stochastic(dev_bits(v), tbe_noise_of(noise, column));
-	return tbe_f16_stochastic(dev_bits(v), tbe_noise_of(noise, column));
+	return a->optimizer == TBE_ADAGRAD ? backward_adagrad(a, f, row, squares) : a->rate;
+}
+
+/* Four values rounded at random. Kept out of the callers: their instructions must stay few, or
+ * fetching them takes longer than the memory. */
+DEV_COLD struct dev_v2 backward_stochastic(const struct tbe_args *a, u32 type, u32 row, u32 column,
+					   struct dev_v4 v)
+{
+	u64 noise = tbe_noise(a->seed, a->step, row, column);
+	struct dev_v2 r;
+
+	if (type == TBE_BF16) {
+		r.x = tbe_bf16_stochastic(v.x, tbe_noise_of(noise, 0)) |
+		      tbe_bf16_stochastic(v.y, tbe_noise_of(noise, 1)) << 16;
+		r.y = tbe_bf16_stochastic(v.z, tbe_noise_of(noise, 2)) |
+		      tbe_bf16_stochastic(v.w, tbe_noise_of(noise, 3)) << 16;
+	} else {
+		r.x = tbe_f16_stochastic(v.x, tbe_noise_of(noise, 0)) |
+		      tbe_f16_stochastic(v.y, tbe_noise_of(noise, 1)) << 16;
+		r.y = tbe_f16_stochastic(v.z, tbe_noise_of(noise, 2)) |
+		      tbe_f16_stochastic(v.w, tbe_noise_of(noise, 3)) << 16;
+	}
+	return r;
 }
 
 /* Writes the columns that backward_take() has read. */
-DEV_FN void backward_update(const struct tbe_args *a, const struct tbe_feature *f, u32 row,
-			    u32 column, const float *g, float rate, struct dev_v4 was)
+DEV_FN void backward_update(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
+			    u32 row, u32 column, const float *g, float rate, struct dev_v4 was)
 {
-	u64 at = f->weights + (u64)row * f->dim + column, noise = 0;
-	struct dev_v4 wide;
-	struct dev_v2 v;
+	u64 at = f->weights + (u64)row * f->dim + column;
+	struct dev_v2 half;
 
-	if (column >= f->dim)
-		return;
-	if (a->type == TBE_F32) {
-		wide.x = dev_bits(dev_fma(-rate, g[0], dev_float(was.x)));
-		wide.y = dev_bits(dev_fma(-rate, g[1], dev_float(was.y)));
-		wide.z = dev_bits(dev_fma(-rate, g[2], dev_float(was.z)));
-		wide.w = dev_bits(dev_fma(-rate, g[3], dev_float(was.w)));
-		dev_put_v4((struct dev_v4 *)((float *)a->weights + at), wide);
+	if (type != TBE_F32) {
+		half.x = was.x;
+		half.y = was.y;
+		was.x = dev_bits(tbe_half(type, half.x, 0));
+		was.y = dev_bits(tbe_half(type, half.x, 1));
+		was.z = dev_bits(tbe_half(type, half.y, 0));
+		was.w = dev_bits(tbe_half(type, half.y, 1));
+	}
+	was.x = dev_bits(dev_fma(-rate, g[0], dev_float(was.x)));
+	was.y = dev_bits(dev_fma(-rate, g[1], dev_float(was.y)));
+	was.z = dev_bits(dev_fma(-rate, g[2], dev_float(was.z)));
+	was.w = dev_bits(dev_fma(-rate, g[3], dev_float(was.w)));
+	if (type == TBE_F32) {
+		if (column < f->dim)
+			dev_put_v4((struct dev_v4 *)((float *)a->weights + at), was);
 		return;
 	}
-	if (a->stochastic)
-		noise = tbe_noise(a->seed, a->step, f->row0 + row, column);
-	v.x = backward_round(a, dev_fma(-rate, g[0], tbe_half(a->type, was.x, 0)), noise, 0) |
-	      backward_round(a, dev_fma(-rate, g[1], tbe_half(a->type, was.x, 1)), noise, 1) << 16;
-	v.y = backward_round(a, dev_fma(-rate, g[2], tbe_half(a->type, was.y, 0)), noise, 2) |
-	      backward_round(a, dev_fma(-rate, g[3], tbe_half(a->type, was.y, 1)), noise, 3) << 16;
-	dev_put_v2((struct dev_v2 *)((unsigned short *)a->weights + at), v);
+	if (a->stochastic) {
+		half = backward_stochastic(a, type, f->row0 + row, column, was);
+	} else {
+		half.x = tbe_pack_half(type, dev_float(was.x), dev_float(was.y));
+		half.y = tbe_pack_half(type, dev_float(was.z), dev_float(was.w));
+	}
+	if (column < f->dim)
+		dev_put_v2((struct dev_v2 *)((unsigned short *)a->weights + at), half);
 }
 
 #endif

@@ -3,8 +3,8 @@
  * Forward by gathering rows. A warp takes a few bags of one feature after the other: the offsets of
  * all of them come in at once and the indices of the next while the rows of this one do. A group of
  * lanes reads a row, 16 bytes a lane where rows allow it, and several rows a group are under way at
- * the same time. Sums are FP32 for 16-bit weights and pairs of FP32 for FP32 weights, in an order that
- * only the shape decides.
+ * the same time. Sums are FP32 for 16-bit weights and FP64 for FP32 weights, in an order that only
+ * the shape decides.
  */
 #ifndef WAYLAY_KERNELS_TBE_FORWARD_H
 #define WAYLAY_KERNELS_TBE_FORWARD_H
@@ -34,11 +34,11 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
 
 /*
  * The columns from vector c0 on of one bag: FORWARD_BAG(name, elements a lane loads, vector type,
- * its load, how it is finished, how a vector is added). `first` are the bag's first 32 lookups.
+ * its load, accumulator, how a vector is added). `first` are the bag's first 32 lookups.
  */
 #define FORWARD_BAG(name, width, vector, fetch, accumulator, add)                                  \
 	DEV_FN void name(const struct tbe_args *a, const struct tbe_feature *f, u32 type, u32 bag, \
-			 u32 begin, u32 end, struct tbe_lookups first)                             \
+			 u32 begin, u32 end, struct tbe_lookups first, int weighted)               \
 	{                                                                                          \
 		u32 vectors = f->dim / (width), log2 = 0, lane = DEV_LANE;                         \
 		const vector *table = (const vector *)((const char *)a->weights +                  \
@@ -51,10 +51,10 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
 		for (u32 c0 = 0; c0 < vectors; c0 += 1u << log2) {                                 \
 			u32 c = c0 + (lane & ((1u << log2) - 1)), group = lane >> log2,            \
 			    groups = 32 >> log2;                                                   \
-			float sum[8];                                                              \
+			accumulator sum[width];                                                    \
 			struct tbe_lookups l = first;                                              \
                                                                                                    \
-			for (u32 i = 0; i < 8; i++)                                                \
+			for (u32 i = 0; i < (width); i++)                                          \
 				sum[i] = 0;                                                        \
 			for (u32 p = begin; p < end; p += 32) {                                    \
 				u32 here = end - p < 32 ? end - p : 32;                            \
@@ -72,13 +72,13 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
 						v[j] = fetch(table + (u64)row * vectors + c,       \
 							     at < here && row != ROW_NONE &&       \
 								     c < vectors);                 \
-						w[j] = a->sample_weights                           \
+						w[j] = weighted                                    \
 							       ? dev_shfl_float(l.weight, at & 31) \
 							       : 1.0f;                             \
 					}                                                          \
 					DEV_UNROLL                                                 \
 					for (u32 j = 0; j < FORWARD_AHEAD; j++)                    \
-						add(sum, v[j], w[j], a->sample_weights != 0);      \
+						add(sum, v[j], w[j], weighted);                    \
 				}                                                                  \
 				l = next;                                                          \
 			}                                                                          \
@@ -108,61 +108,34 @@ DEV_FN void forward_finish_float(const struct tbe_args *a, const struct tbe_feat
 		forward_store(a, f, bag, column, sum, width);
 }
 
-/*
- * FP32 weights are added as pairs of floats: the sum, and the sum of all that its roundings lost, which
- * is exact for each. That is some 48 bits; conversions to FP64 are so slow that they, not the memory,
- * would decide.
- */
-DEV_FN void forward_pair_add(float *sum, u32 i, float v)
-{
-	float high = sum[i], s = high + v, part = s - high;
-
-	sum[i + 4] += (high - (s - part)) + (v - part);
-	sum[i] = s;
-}
-
-DEV_FN void forward_add_f32_one(float *sum, u32 i, float v, float w, int weighted)
-{
-	if (weighted) {
-		float product = v * w;
-
-		sum[i + 4] += dev_fma(v, w, -product);
-		forward_pair_add(sum, i, product);
-	} else {
-		forward_pair_add(sum, i, v);
-	}
-}
-
-DEV_FN void forward_add_f32(float *sum, struct dev_v4 v, float w, int weighted)
-{
-	forward_add_f32_one(sum, 0, dev_float(v.x), w, weighted);
-	forward_add_f32_one(sum, 1, dev_float(v.y), w, weighted);
-	forward_add_f32_one(sum, 2, dev_float(v.z), w, weighted);
-	forward_add_f32_one(sum, 3, dev_float(v.w), w, weighted);
-}
-
-DEV_FN void forward_finish_pair(const struct tbe_args *a, const struct tbe_feature *f, u32 bag,
-				u32 column, int mine, u32 lanes, float *sum, u32 width, float scale)
+DEV_FN void forward_finish_double(const struct tbe_args *a, const struct tbe_feature *f, u32 bag,
+				  u32 column, int mine, u32 lanes, double *sum, u32 width,
+				  float scale)
 {
 	float v[4];
 
-	(void)width;
 	for (u32 mask = lanes; mask < 32; mask *= 2)
-		for (u32 i = 0; i < 4; i++) {
-			float high = dev_float(dev_shfl_xor(dev_bits(sum[i]), mask)),
-			      low = dev_float(dev_shfl_xor(dev_bits(sum[i + 4]), mask));
-
-			forward_pair_add(sum, i, high);
-			sum[i + 4] += low;
-		}
-	for (u32 i = 0; i < 4; i++) {
-		/* an infinity has lost no finite amount */
-		float low = (dev_bits(sum[i]) & 0x7f800000) == 0x7f800000 ? 0 : sum[i + 4];
-
-		v[i] = (float)(((double)sum[i] + (double)low) * (double)scale);
-	}
+		for (u32 i = 0; i < width; i++)
+			sum[i] += dev_shfl_xor_double(sum[i], mask);
+	for (u32 i = 0; i < 4; i++)
+		v[i] = (float)(sum[i] * (double)scale);
 	if (mine)
 		forward_store(a, f, bag, column, v, 4);
+}
+
+DEV_FN void forward_add_f32(double *sum, struct dev_v4 v, float w, int weighted)
+{
+	if (weighted) {
+		sum[0] += (double)w * (double)dev_float(v.x);
+		sum[1] += (double)w * (double)dev_float(v.y);
+		sum[2] += (double)w * (double)dev_float(v.z);
+		sum[3] += (double)w * (double)dev_float(v.w);
+	} else {
+		sum[0] += (double)dev_float(v.x);
+		sum[1] += (double)dev_float(v.y);
+		sum[2] += (double)dev_float(v.z);
+		sum[3] += (double)dev_float(v.w);
+	}
 }
 
 #define FORWARD_ADD_HALVES(name, type)                                                             \
@@ -188,24 +161,19 @@ DEV_FN void forward_finish_pair(const struct tbe_args *a, const struct tbe_featu
 FORWARD_ADD_HALVES(forward_add_f16, TBE_F16)
 FORWARD_ADD_HALVES(forward_add_bf16, TBE_BF16)
 
-FORWARD_BAG(forward_bag_f32, 4, struct dev_v4, dev_fetch_v4, pair, forward_add_f32)
+FORWARD_BAG(forward_bag_f32, 4, struct dev_v4, dev_fetch_v4, double, forward_add_f32)
 FORWARD_BAG(forward_bag_f16, 8, struct dev_v4, dev_fetch_v4, float, forward_add_f16_v4)
 FORWARD_BAG(forward_bag_bf16, 8, struct dev_v4, dev_fetch_v4, float, forward_add_bf16_v4)
 /* Rows of an odd number of 8 bytes. */
 FORWARD_BAG(forward_bag_f16_odd, 4, struct dev_v2, dev_fetch_v2, float, forward_add_f16_v2)
 FORWARD_BAG(forward_bag_bf16_odd, 4, struct dev_v2, dev_fetch_v2, float, forward_add_bf16_v2)
 
-/*
- * Blocks go through the features first and then through the bags: what many look up at the same time
- * is spread over all tables, so that no part of the cache is asked for one row by everyone, and
- * neighbours write neighbouring columns.
- */
+/* Block x takes bags of feature y: rows that many ask for stay in the cache while they are asked for. */
 #define FORWARD_KERNEL(name, type, even, odd)                                                      \
 	DEV_KERNEL(TBE_BLOCK, name)(DEV_PARAM struct tbe_args a)                                   \
 	{                                                                                          \
-		const struct tbe_feature *f = a.features + DEV_BLOCK_X % a.feature_count;          \
-		u32 warp = DEV_BLOCK_X / a.feature_count * (TBE_BLOCK / 32) + DEV_TID / 32,        \
-		    lane = DEV_LANE;                                                               \
+		const struct tbe_feature *f = a.features + DEV_BLOCK_Y;                            \
+		u32 warp = DEV_BLOCK_X * (TBE_BLOCK / 32) + DEV_TID / 32, lane = DEV_LANE;         \
 		u32 bag = warp * a.warp_bags, last = bag + a.warp_bags, offset = 0, begin, end;    \
 		struct tbe_lookups l;                                                              \
                                                                                                    \
@@ -226,9 +194,11 @@ FORWARD_BAG(forward_bag_bf16_odd, 4, struct dev_v2, dev_fetch_v2, float, forward
 			if (bag + 1 < last)                                                        \
 				l = tbe_look_up(&a, f, begin + lane, end);                         \
 			if (type != TBE_F32 && (f->dim | (u32)f->weights) % 8)                     \
-				odd(&a, f, type, bag, from, to, now);                              \
+				odd(&a, f, type, bag, from, to, now, a.sample_weights != 0);       \
+			else if (a.sample_weights)                                                 \
+				even(&a, f, type, bag, from, to, now, 1);                          \
 			else                                                                       \
-				even(&a, f, type, bag, from, to, now);                             \
+				even(&a, f, type, bag, from, to, now, 0);                          \
 		}                                                                                  \
 	}
 FORWARD_KERNEL(tbe_forward_f32, TBE_F32, forward_bag_f32, forward_bag_f32)

@@ -12,7 +12,7 @@
 #include "tbe_common.h"
 
 #define SMALL_WARPS (TBE_BLOCK / 32)
-#define SMALL_AHEAD 4 /* indices a lane under way */
+#define SMALL_AHEAD 8 /* indices a lane under way */
 
 struct tbe_small_shared {
 	float table[TBE_SMALL_ROWS][TBE_SMALL_DIM];
@@ -105,8 +105,9 @@ DEV_FN void small_multiply(const struct tbe_args *a, const struct tbe_feature *f
 	for (u32 b = 0; b < TBE_SMALL_BAGS; b++)
 		sum[b][0] = sum[b][1] = sum[b][2] = sum[b][3] = 0;
 	for (u32 row = 0; row < f->rows; row++) {
-		const float *w = &sh->table[row][column];
-		float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+		struct dev_v4 w = *(const struct dev_v4 *)&sh->table[row][column];
+		float w0 = dev_float(w.x), w1 = dev_float(w.y), w2 = dev_float(w.z),
+		      w3 = dev_float(w.w);
 		const struct dev_v4 *of = (const struct dev_v4 *)(counts + row * TBE_SMALL_BAGS);
 
 		DEV_UNROLL
@@ -286,8 +287,9 @@ DEV_KERNEL(32, tbe_small_apply)(DEV_PARAM struct tbe_args a)
 	}
 	if (column >= f->dim)
 		sum[0] = sum[1] = sum[2] = sum[3] = 0;
-	backward_update(&a, f, row, column, sum, backward_rate(&a, f, row, backward_squares(sum)),
-			backward_take(&a, f, row, column, 1));
+	backward_update(&a, a.type, f, row, column, sum,
+			backward_rate(&a, f, row, backward_squares(sum)),
+			backward_take(&a, a.type, f, row, column, 1));
 }
 
 #endif

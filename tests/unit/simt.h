@@ -44,9 +44,10 @@ float simt_from_f16(uint16_t bits);
 uint16_t simt_to_f16(float value);
 
 #ifdef WAYLAY_KERNELS_DEVICE_H /* what device.h needs; the rest is for who runs it */
-#define DEV_FN                    static inline
-#define DEV_COLD                  static __attribute__((noinline))
-#define DEV_KERNEL(threads, name) static void name
+#define DEV_FN                               static inline
+#define DEV_COLD                             static __attribute__((noinline))
+#define DEV_KERNEL(threads, name)            static void name
+#define DEV_KERNEL_OF(threads, blocks, name) static void name
 #define DEV_PARAM
 #define DEV_TID       (simt_self->tid)
 #define DEV_NTID      (simt_self->threads)
@@ -142,6 +143,25 @@ static inline struct dev_v4 dev_fetch_v4(const void *p, int ok)
 static inline struct dev_v2 dev_fetch_v2(const void *p, int ok)
 {
 	return ok ? *(const struct dev_v2 *)p : (struct dev_v2){0, 0};
+}
+
+static inline void dev_copy_16(void *to, const void *from, int ok)
+{
+	*(struct dev_v4 *)to = dev_fetch_v4(from, ok);
+}
+
+static inline void dev_copy_8(void *to, const void *from, int ok)
+{
+	*(struct dev_v2 *)to = dev_fetch_v2(from, ok);
+}
+
+static inline void dev_copy_group(void)
+{
+}
+
+static inline void dev_copy_wait(unsigned groups)
+{
+	(void)groups;
 }
 
 #define dev_take_v4      dev_fetch_v4

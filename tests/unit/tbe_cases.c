@@ -290,11 +290,11 @@ static double half_ulp(enum tbe_type type, double v)
 	return (ulp > least[type] ? ulp : least[type]) / 2;
 }
 
-/* FP32 weights: sums of 48 bits, rounded once (twice to 16 bits). 16-bit weights: an FP32 rounding for each
+/* FP32 weights: FP64 sums, rounded once (twice to 16 bits). 16-bit weights: an FP32 rounding for each
  * addition and for the scale. */
 static double forward_bound(const struct tbe_case *c, uint64_t length, double sum, double size)
 {
-	double error = c->config.type == TBE_F32 ? 0x1p-46 * (double)(length + 2) * size
+	double error = c->config.type == TBE_F32 ? 0x1p-50 * (double)(length + 2) * size
 						 : 0x1p-24 * (double)(length + 4) * size;
 
 	error += half_ulp(TBE_F32, sum);

@@ -28,6 +28,8 @@ _Static_assert(sizeof(struct tbe_small_grad_shared) <= TBE_SMALL_GRAD_SHARED_BYT
 	       "what the host launches with");
 _Static_assert(sizeof(struct tbe_sort_shared) <= TBE_SORT_SHARED_BYTES,
 	       "what the host launches with");
+_Static_assert(TBE_BLOCK / 32 * sizeof(struct tbe_ahead) <= TBE_SHORT_SHARED_BYTES,
+	       "what the host launches with");
 _Static_assert(sizeof(struct tbe_long_shared) <= TBE_LONG_SHARED_BYTES,
 	       "what the host launches with");
 
