@@ -701,7 +701,7 @@ static void say_offender(struct tbe *t, const struct tbe_io *io, const struct tb
 
 static int bounds_device(struct tbe *t, struct tbe_bounds_report *report)
 {
-	struct cuda_grid check = {persistent(t, 4) / t->config.feature_count + 1,
+	struct cuda_grid check = {persistent(t, 8) / t->config.feature_count + 1,
 				  t->config.feature_count, TBE_BLOCK, 0, 0};
 	struct cuda_grid one = {1, 1, TBE_SINGLE_BLOCK, (TBE_SINGLE_BLOCK + 2) * 4, 0};
 	int err = launch(t, K_tbe_bounds_check, check);

@@ -38,7 +38,7 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
  */
 #define FORWARD_BAG(name, width, vector, fetch, accumulator, add)                                  \
 	DEV_FN void name(const struct tbe_args *a, const struct tbe_feature *f, u32 type, u32 bag, \
-			 u32 begin, u32 end, struct tbe_lookups first, int weighted)               \
+			 u32 begin, u32 end, struct tbe_lookups first)                             \
 	{                                                                                          \
 		u32 vectors = f->dim / (width), log2 = 0, lane = DEV_LANE;                         \
 		const vector *table = (const vector *)((const char *)a->weights +                  \
@@ -72,13 +72,13 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
 						v[j] = fetch(table + (u64)row * vectors + c,       \
 							     at < here && row != ROW_NONE &&       \
 								     c < vectors);                 \
-						w[j] = weighted                                    \
+						w[j] = a->sample_weights                           \
 							       ? dev_shfl_float(l.weight, at & 31) \
 							       : 1.0f;                             \
 					}                                                          \
 					DEV_UNROLL                                                 \
 					for (u32 j = 0; j < FORWARD_AHEAD; j++)                    \
-						add(sum, v[j], w[j], weighted);                    \
+						add(sum, v[j], w[j], a->sample_weights != 0);      \
 				}                                                                  \
 				l = next;                                                          \
 			}                                                                          \
@@ -125,17 +125,12 @@ DEV_FN void forward_finish_double(const struct tbe_args *a, const struct tbe_fea
 
 DEV_FN void forward_add_f32(double *sum, struct dev_v4 v, float w, int weighted)
 {
-	if (weighted) {
-		sum[0] += (double)w * (double)dev_float(v.x);
-		sum[1] += (double)w * (double)dev_float(v.y);
-		sum[2] += (double)w * (double)dev_float(v.z);
-		sum[3] += (double)w * (double)dev_float(v.w);
-	} else {
-		sum[0] += (double)dev_float(v.x);
-		sum[1] += (double)dev_float(v.y);
-		sum[2] += (double)dev_float(v.z);
-		sum[3] += (double)dev_float(v.w);
-	}
+	double by = weighted ? (double)w : 1.0;
+
+	sum[0] += weighted ? by * (double)dev_float(v.x) : (double)dev_float(v.x);
+	sum[1] += weighted ? by * (double)dev_float(v.y) : (double)dev_float(v.y);
+	sum[2] += weighted ? by * (double)dev_float(v.z) : (double)dev_float(v.z);
+	sum[3] += weighted ? by * (double)dev_float(v.w) : (double)dev_float(v.w);
 }
 
 #define FORWARD_ADD_HALVES(name, type)                                                             \
@@ -194,11 +189,9 @@ FORWARD_BAG(forward_bag_bf16_odd, 4, struct dev_v2, dev_fetch_v2, float, forward
 			if (bag + 1 < last)                                                        \
 				l = tbe_look_up(&a, f, begin + lane, end);                         \
 			if (type != TBE_F32 && (f->dim | (u32)f->weights) % 8)                     \
-				odd(&a, f, type, bag, from, to, now, a.sample_weights != 0);       \
-			else if (a.sample_weights)                                                 \
-				even(&a, f, type, bag, from, to, now, 1);                          \
+				odd(&a, f, type, bag, from, to, now);                              \
 			else                                                                       \
-				even(&a, f, type, bag, from, to, now, 0);                          \
+				even(&a, f, type, bag, from, to, now);                             \
 		}                                                                                  \
 	}
 FORWARD_KERNEL(tbe_forward_f32, TBE_F32, forward_bag_f32, forward_bag_f32)
