@@ -41,7 +41,9 @@ void ofi_door_used(struct ofi_object *object, enum ofi_how how)
 {
 	uint64_t now = spool_now();
 
-	object->unrecorded = 0;
+	/* Threads may meet here at its first use. */
+	if (!atomic_exchange(&object->unrecorded, 0))
+		return;
 	SPOOL_EMIT(ofi_open, now, now, ofi_flags(how), .object = object->fid,
 		   .api = OFI_NAME("fi_fabric"),
 		   .name = object->name ? spool_intern_string(object->name, strlen(object->name))

@@ -128,12 +128,13 @@ const void *ofi_patched(const void *table);
 
 /* What must be remembered of an object the job opened. */
 struct ofi_object {
-	_Atomic(uintptr_t) fid;  /* 0: free entry */
-	uint8_t kind;            /* enum wl_ofi_kind */
-	uint8_t format;          /* completion queue */
-	uint8_t iface;           /* registration: enum wl_hmem_iface */
-	uint8_t hmem;            /* domain: opened with FI_HMEM among its capabilities */
-	uint8_t unrecorded;      /* fabric that came by the second door: not used by the job yet */
+	_Atomic(uintptr_t) fid; /* 0: free entry */
+	uint8_t kind;           /* enum wl_ofi_kind */
+	uint8_t format;         /* completion queue */
+	uint8_t iface;          /* registration: enum wl_hmem_iface */
+	uint8_t hmem;           /* domain: opened with FI_HMEM among its capabilities */
+	_Atomic uint8_t
+		unrecorded;      /* fabric that came by the second door: not used by the job yet */
 	uint32_t api_version;    /* fabric, domain */
 	uint32_t addr_format;    /* domain, endpoint, address vector: FI_SOCKADDR_IN, ... */
 	const char *name;        /* unrecorded fabric: its provider's */

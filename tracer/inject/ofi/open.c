@@ -30,7 +30,8 @@ static inline __attribute__((always_inline)) enum ofi_how enter_on(const void *p
 	struct ofi_object *object = ofi_find(parent);
 	enum ofi_how how = object ? ofi_enter_setup(caller) : OFI_PASS;
 
-	if (how && __builtin_expect(object->unrecorded, 0))
+	if (how &&
+	    __builtin_expect(atomic_load_explicit(&object->unrecorded, memory_order_relaxed), 0))
 		ofi_door_used(object, how);
 	return how;
 }
