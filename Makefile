@@ -180,11 +180,14 @@ install: all ## install to $(DESTDIR)$(PREFIX)
 	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(LIBDIR)/waylay' '$(DESTDIR)$(MANDIR)/man1'
 	$(if $(PROGRAMS),install -m 755 $(patsubst %,$(O)/%,$(PROGRAMS)) '$(DESTDIR)$(BINDIR)')
 	$(if $(SHARED),install -m 755 $(patsubst %,$(O)/%,$(SHARED)) '$(DESTDIR)$(LIBDIR)/waylay')
+	install -d '$(DESTDIR)$(PREFIX)/share/waylay/perfetto/waylay'
+	install -m 644 viewers/perfetto/waylay/*.sql '$(DESTDIR)$(PREFIX)/share/waylay/perfetto/waylay'
+	install -m 644 viewers/perfetto/summary.textproto '$(DESTDIR)$(PREFIX)/share/waylay/perfetto'
 	$(if $(MANPAGES),install -m 644 $(MANPAGES) '$(DESTDIR)$(MANDIR)/man1')
 
 uninstall: ## remove what install put there
 	rm -f $(patsubst %,'$(DESTDIR)$(BINDIR)/%',$(PROGRAMS)) $(patsubst %,'$(DESTDIR)$(MANDIR)/man1/%',$(notdir $(MANPAGES)))
-	rm -rf '$(DESTDIR)$(LIBDIR)/waylay'
+	rm -rf '$(DESTDIR)$(LIBDIR)/waylay' '$(DESTDIR)$(PREFIX)/share/waylay'
 
 clean: ## remove everything built
 	rm -rf build

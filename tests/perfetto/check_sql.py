@@ -37,7 +37,8 @@ same("staged rules", ask("sync", "SELECT rule, sum(count), sum(held_ns), sum(byt
       for rule in {site["rule"] for site in report["sites"] if site["class"] == "stages"}])
 registrations = report["registrations"]
 same("registrations", ask("mr", "SELECT * FROM waylay_mr_totals"), [(registrations["count"], registrations["repeated"], registrations["bytes"])])
-for capacity, hits, saved in registrations["cache"]["by_entries"][:40]:
+curve = registrations["cache"]["by_entries"]
+for capacity, hits, saved in curve[::max(1, len(curve) // 4)]:
     same(f"a cache of {capacity}", ask("mr", f"SELECT * FROM waylay_mr_cache({capacity})"), [(hits, saved)])
 same("transfers", ask("transfers", "SELECT operation, count, bytes, retries FROM waylay_transfers_by_operation"),
      [(one["operation"], one["count"], one["bytes"], one["retries"]) for one in report["transfers"]])
