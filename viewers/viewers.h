@@ -69,7 +69,7 @@ const char *find_preload(void);
 const char *find_library(const char *name);
 /* model_options.open_other: traces of LTTng, packed recordings. */
 int open_other(const char *path, struct trace_reader ***readers, unsigned *count, char *err,
-	     size_t err_size);
+	       size_t err_size);
 
 /* --- report (report.c, report_json.c) --------------------------------------------------------- */
 

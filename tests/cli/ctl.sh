@@ -177,6 +177,33 @@ tell steps 2
 finish
 recorded 0 "after the duration"
 
+# --- copies by themselves
+appears() { # PATTERN
+	tries=0
+	until [ -n "$(find rec -path "*/$1/*.wspool")" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 500 ] || fail "no $1: $(ls rec)"
+		tell steps 1
+	done
+}
+begin WAYLAY_TRIGGER='held > 100ms' WAYLAY_FLIGHT_RECORDER=1 WAYLAY_MAX_BYTES=1M
+tell steps 101
+[ -z "$(ls -d rec/snapshot* 2>/dev/null)" ] || fail "a copy without a reason"
+tell slow 400
+appears 'snapshot-1-held'
+"$dump" rec/snapshot-1-held/*.wspool >text || fail "the copy cannot be read"
+grep -q '^inflight .* cuda_wait cuStreamSynchronize' text || fail "the copy was not made while the call held the host"
+finish
+[ "$(find rec -name "snapshot*" | wc -l)" = 1 ] || fail "more than a copy of one wait: $(ls rec)"
+begin WAYLAY_TRIGGER='nosuch > 1ns, step > 150ms'
+tell steps 11
+tell slow 20
+tell slow 300
+appears 'snapshot-1-range'
+finish
+[ "$(find rec -name "snapshot*" | wc -l)" = 1 ] || fail "more than a copy of one step: $(ls rec)"
+[ "$(waits "$(echo rec/snapshot-1-range/*.wspool)")" -ge 35 ] || fail "the copy lacks the slow step"
+
 # --- mistakes
 one_line 64 "no word of what to do" waylay ctl
 one_line 64 "'frob' is none of status, start, stop, snapshot, set" waylay ctl frob

@@ -27,6 +27,7 @@ bad_values() { # TYPE: one a line
 	GPU) printf '%s\n' '' both ;;
 	KINDS) printf '%s\n' '' kernel, ,copy kernels 'kernel copy' "$long" ;;
 	STACKS) printf '%s\n' '' some ;;
+	TRIGGER) printf '%s\n' held 'held > 5' '> 5ms' 'held > 5ms,' 'held < 5ms' 'a>1s,b>1s,c>1s,d>1s,e>1s' ;;
 	SINK) printf '%s\n' '' ctf ;;
 	TIME) printf '%s\n' '' 5 -1s 1.5s 3days 99999999999h ;;
 	STEPS) printf '%s\n' 3 3:3 4:3 : a:b 1:2:3 -1:4 ;;

@@ -228,6 +228,7 @@ static void *housekeeping(void *unused)
 		spool_housekeep();
 		wl_cupti_housekeep();
 		wl_window_tick();
+		wl_trigger_tick();
 		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
 	}
 	return unused;

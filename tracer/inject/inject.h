@@ -74,6 +74,8 @@ void wl_window_push(uint32_t text, uint32_t domain);
 void wl_window_pop(uint32_t domain);
 void wl_window_start(uint64_t id, uint32_t text);
 void wl_window_end(uint64_t id);
+/* Looks whether WAYLAY_TRIGGER says to copy the recording; from the housekeeping thread (trigger.c). */
+void wl_trigger_tick(void);
 /* Makes wl_recording what wl_off says (init.c). */
 void wl_recording_apply(void);
 

@@ -69,6 +69,8 @@ const char *wl_setting_accepts(const struct wl_setting *row)
 		return "a whole number of ns, us, ms, s, m or h (200ms, 5s), or 0";
 	case WL_SETTING_STEPS:
 		return "A:B, whole numbers from 0 with A less than B (10:20), or nothing for all";
+	case WL_SETTING_TRIGGER:
+		return "up to 4 of 'held > TIME' and 'RANGE > TIME', with commas between, or nothing";
 	case WL_SETTING_SINK:
 		return "spool or lttng";
 	case WL_SETTING_TEXT:
@@ -201,6 +203,52 @@ static bool parse_kinds(const char *value, unsigned *result)
 	return true;
 }
 
+/* One "NAME > TIME". */
+static bool parse_trigger(const char *value, size_t length, struct wl_trigger *t)
+{
+	const char *sign = memchr(value, '>', length);
+	size_t name = sign ? (size_t)(sign - value) : 0;
+	char time[32];
+	int used;
+
+	while (name && value[name - 1] == ' ')
+		name--;
+	while (name && *value == ' ')
+		value++, name--;
+	if (!name || name >= sizeof(t->range))
+		return false;
+	sign++;
+	sign += strspn(sign, " ");
+	used = snprintf(time, sizeof(time), "%.*s", (int)strcspn(sign, " ,"), sign);
+	if (used < 0 || (size_t)used >= sizeof(time) || !wl_time_parse(time, &t->more_than_ns))
+		return false;
+	sign += used;
+	sign += strspn(sign, " ");
+	if (*sign && *sign != ',')
+		return false;
+	memcpy(t->range, value, name);
+	t->range[name] = '\0';
+	if (strcmp(t->range, "held") == 0)
+		t->range[0] = '\0';
+	return true;
+}
+
+static bool parse_triggers(const char *value, struct wl_triggers *triggers)
+{
+	triggers->count = 0;
+	while (*value) {
+		size_t length = strcspn(value, ",");
+
+		if (triggers->count == WL_TRIGGERS_MAX ||
+		    !parse_trigger(value, length, &triggers->items[triggers->count++]))
+			return false;
+		value += length;
+		if (*value == ',' && !*++value)
+			return false;
+	}
+	return true;
+}
+
 /* Checks and stores; false if the value is not one of the type's. */
 static bool store(void *where, enum wl_setting_type type, const char *value)
 {
@@ -227,6 +275,8 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 			return false;
 		*(enum wl_stack_mode *)where = (enum wl_stack_mode)which;
 		return true;
+	case WL_SETTING_TRIGGER:
+		return parse_triggers(value, where);
 	case WL_SETTING_SINK:
 		if (!one_of(value, sinks, &which))
 			return false;

@@ -12,6 +12,18 @@
 
 enum wl_stack_mode { WL_STACK_NONE, WL_STACK_SYNC, WL_STACK_ALL };
 
+#define WL_TRIGGERS_MAX 4
+#define WL_TRIGGER_NAME 64
+/* "held > TIME" has no range, "RANGE > TIME" one. */
+struct wl_trigger {
+	char range[WL_TRIGGER_NAME];
+	uint64_t more_than_ns;
+};
+struct wl_triggers {
+	struct wl_trigger items[WL_TRIGGERS_MAX];
+	unsigned count;
+};
+
 enum wl_sink_kind { WL_SINK_SPOOL, WL_SINK_LTTNG };
 
 /* Instances of a range, counted from 0: first <= i < end; end 0: all. */
@@ -37,22 +49,23 @@ struct wl_settings {
 	const char *run;       /* WAYLAY_RUN */
 	uint64_t max_bytes;    /* WAYLAY_MAX_BYTES */
 	const char *clock;     /* WAYLAY_CLOCK */
-	enum wl_stack_mode stacks; /* WAYLAY_STACK */
-	unsigned stack_depth;      /* WAYLAY_STACK_DEPTH */
-	bool cuda, ofi, nvtx;      /* WAYLAY_CUDA, WAYLAY_OFI, WAYLAY_NVTX */
-	bool ofi_layers;           /* WAYLAY_OFI_LAYERS */
-	bool ofi_door;             /* WAYLAY_OFI_DOOR: for `waylay run` alone */
-	const char *nvtx_chain;    /* WAYLAY_NVTX_CHAIN */
-	enum wl_gpu gpu;           /* WAYLAY_GPU */
-	unsigned gpu_kinds;        /* WAYLAY_GPU_KINDS, bits of enum wl_gpu_kind */
-	const char *cupti;         /* WAYLAY_CUPTI */
-	bool flight_recorder;      /* WAYLAY_FLIGHT_RECORDER */
-	bool thread;               /* WAYLAY_THREAD */
-	uint64_t delay_ns;         /* WAYLAY_DELAY */
-	uint64_t duration_ns;      /* WAYLAY_DURATION; 0: to the end */
-	const char *only_range;    /* WAYLAY_ONLY_RANGE */
-	struct wl_steps steps;     /* WAYLAY_ONLY_STEPS */
-	enum wl_sink_kind sink;    /* WAYLAY_SINK */
+	enum wl_stack_mode stacks;   /* WAYLAY_STACK */
+	unsigned stack_depth;        /* WAYLAY_STACK_DEPTH */
+	bool cuda, ofi, nvtx;        /* WAYLAY_CUDA, WAYLAY_OFI, WAYLAY_NVTX */
+	bool ofi_layers;             /* WAYLAY_OFI_LAYERS */
+	bool ofi_door;               /* WAYLAY_OFI_DOOR: for `waylay run` alone */
+	const char *nvtx_chain;      /* WAYLAY_NVTX_CHAIN */
+	enum wl_gpu gpu;             /* WAYLAY_GPU */
+	unsigned gpu_kinds;          /* WAYLAY_GPU_KINDS, bits of enum wl_gpu_kind */
+	const char *cupti;           /* WAYLAY_CUPTI */
+	bool flight_recorder;        /* WAYLAY_FLIGHT_RECORDER */
+	bool thread;                 /* WAYLAY_THREAD */
+	uint64_t delay_ns;           /* WAYLAY_DELAY */
+	uint64_t duration_ns;        /* WAYLAY_DURATION; 0: to the end */
+	const char *only_range;      /* WAYLAY_ONLY_RANGE */
+	struct wl_triggers triggers; /* WAYLAY_TRIGGER */
+	struct wl_steps steps;       /* WAYLAY_ONLY_STEPS */
+	enum wl_sink_kind sink;      /* WAYLAY_SINK */
 	/* WAYLAY_SESSION, _RELAY, _BLOCK, _SUBBUF: for `waylay run` alone */
 	const char *session, *relay;
 	bool block;
@@ -74,6 +87,7 @@ enum wl_setting_type {
 	WL_SETTING_KINDS,
 	WL_SETTING_TIME,
 	WL_SETTING_STEPS,
+	WL_SETTING_TRIGGER,
 	WL_SETTING_SINK,
 };
 

@@ -322,6 +322,21 @@ void spool_control_state(uint32_t off);
 /* A fact about this process alone, which its children do not have. */
 void spool_attribute_own(const char *key, const char *value);
 
+/* What spool_watch() has seen: a record, or a call that goes on. Times in ns of the clock in use. */
+struct spool_watched {
+	uint16_t event;
+	bool inflight;
+	uint32_t thread; /* serial */
+	uint64_t begin_ns, duration_ns;
+	const void *args; /* the event's struct wl_ev_NAME; NULL of a call in flight */
+};
+typedef void (*spool_watch_fn)(const struct spool_watched *watched);
+/* Everything recorded since the last look, thread by thread in order; from the housekeeping thread alone.
+ * What a flight recorder overwrites faster is not seen. */
+void spool_watch(spool_watch_fn seen);
+/* Copies the recording into the directory `name` beside it; path gets the copy's. 0 or -errno. */
+int spool_snapshot(const char *name, char *path, size_t size);
+
 /* What the housekeeping thread calls about every 100 ms: touches pages ahead, clock snapshots of quiet
  * processes, watches the clock. Never called from the event path. */
 void spool_housekeep(void);

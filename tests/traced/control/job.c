@@ -7,6 +7,7 @@
  *   start N     N steps as ranges of start and end
  *   record 0|1  calls waylay_record         answers "record", or "alone" outside of Waylay
  *   hang MS     a wait that takes so long   answers "hang" when it begins
+ *   slow MS     a step that takes so long
  *   pid         answers "pid PID"
  */
 #include "kernels/nvtx/nvtx.h"
@@ -108,6 +109,12 @@ static void obey(const char *word, long number)
 		    synchronize((void *)0))
 			exit(1);
 		return;
+	} else if (strcmp(word, "slow") == 0) {
+		nvtx_push("step");
+		if (host_function((void *)0, sleeper, (void *)(uintptr_t)number) ||
+		    synchronize((void *)0))
+			exit(1);
+		nvtx_pop();
 	} else if (strcmp(word, "pid") == 0) {
 		number = getpid();
 	}
