@@ -6,15 +6,20 @@
  * work on one stream is done in the order in which it was given, and gpu_stream says which handle a
  * stream number is: so the calls on a stream and the work on it are two rows in the same order, joined
  * where kind and size agree and the work does not begin before the call did.
+ *
+ * Work is recorded when its tracer hands a buffer over: each buffer is in order, but one that was filled
+ * slowly (the tracer keeps one a thread of the job) comes long after others with later work. So work is
+ * held back and put in the order in which it began before it is joined.
  */
 #include "exporters/model/match.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX   65536u /* on one stream, not yet seen on the device */
-#define WAITING_MAX 256u   /* work on one stream whose call has not been seen */
-#define LOOK_MAX    256u   /* calls looked at for one piece of work */
+#define CALLS_MAX   131072u /* on one stream, not yet seen on the device */
+#define HELD_MAX    65536u  /* work held back, of all streams */
+#define WAITING_MAX 256u    /* work on one stream whose call has not been seen */
+#define LOOK_MAX    256u    /* calls looked at for one piece of work */
 #define STREAMS_MAX 4096u
 #define RECENT      65536u /* correlations remembered: a graph's work has one */
 #define LEGACY      0u
@@ -63,6 +68,8 @@ struct match_gpu {
 	struct handle *handles;
 	uint32_t handle_count;
 	struct recent *recent;
+	struct trace_event *held;
+	uint32_t held_count, held_capacity;
 	uint64_t *ordinals; /* of device calls, by thread */
 	uint32_t thread_count;
 	/* Calls whose stream is not known yet. */
@@ -100,6 +107,7 @@ void match_gpu_free(struct match_gpu *gpu)
 	free(gpu->streams);
 	free(gpu->handles);
 	free(gpu->recent);
+	free(gpu->held);
 	free(gpu->ordinals);
 	free(gpu);
 }
@@ -397,14 +405,10 @@ static bool call_of(struct match_gpu *gpu, const struct trace_event *event, stru
 	}
 }
 
-static void feed_activity(struct match_gpu *gpu, const struct trace_event *event)
+static void join(struct match_gpu *gpu, const struct trace_event *event)
 {
 	uint32_t index;
 
-	if (event->type->number == WL_EV_gpu_sync) {
-		tell(gpu, event, NULL);
-		return;
-	}
 	/* Context and stream have the same places in no two types. */
 	index = stream_of(gpu, (uint32_t)event->args[model_arg_index(event->type, "context")],
 			  (uint32_t)event->args[model_arg_index(event->type, "stream")]);
@@ -412,6 +416,48 @@ static void feed_activity(struct match_gpu *gpu, const struct trace_event *event
 		tell(gpu, event, NULL);
 	else if (!settle(gpu, &gpu->streams[index], event))
 		put_off(gpu, &gpu->streams[index], event);
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct trace_event *x = a, *y = b;
+	uint32_t first = correlation_of(x), second = correlation_of(y);
+
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	return first < second ? -1 : first > second;
+}
+
+/* Joins the oldest n of what is held. */
+static void join_oldest(struct match_gpu *gpu, uint32_t n)
+{
+	qsort(gpu->held, gpu->held_count, sizeof(*gpu->held), by_begin);
+	for (uint32_t i = 0; i < n; i++)
+		join(gpu, &gpu->held[i]);
+	gpu->held_count -= n;
+	memmove(gpu->held, gpu->held + n, gpu->held_count * sizeof(*gpu->held));
+}
+
+static void feed_activity(struct match_gpu *gpu, const struct trace_event *event)
+{
+	if (event->type->number == WL_EV_gpu_sync) {
+		tell(gpu, event, NULL);
+		return;
+	}
+	if (gpu->held_count == HELD_MAX)
+		join_oldest(gpu, HELD_MAX / 2);
+	if (gpu->held_count == gpu->held_capacity) {
+		uint32_t capacity = gpu->held_capacity ? gpu->held_capacity * 2 : 256;
+		struct trace_event *more = realloc(gpu->held, capacity * sizeof(*more));
+
+		if (!more) {
+			join(gpu, event);
+			return;
+		}
+		gpu->held = more;
+		gpu->held_capacity = capacity;
+	}
+	gpu->held[gpu->held_count++] = *event;
 }
 
 void match_gpu_feed(struct match_gpu *gpu, const struct trace_event *event)
@@ -438,6 +484,8 @@ void match_gpu_feed(struct match_gpu *gpu, const struct trace_event *event)
 
 void match_gpu_finish(struct match_gpu *gpu)
 {
+	if (gpu->held_count)
+		join_oldest(gpu, gpu->held_count);
 	for (uint32_t i = 0; i < gpu->stream_count; i++) {
 		struct stream *stream = &gpu->streams[i];
 

@@ -324,8 +324,8 @@ static const struct walk_ops callbacks = {
 static bool records_devices(const struct trace_info *info)
 {
 	for (unsigned i = 0; i < info->attribute_count; i++) {
-		if (!strcmp(info->attributes[i][0], "setting.gpu"))
-			return strcmp(info->attributes[i][1], "none") != 0;
+		if (!strcmp(info->attributes[i][0], "cupti"))
+			return !strncmp(info->attributes[i][1], "on", 2);
 	}
 	return false;
 }
