@@ -19,6 +19,6 @@ if command -v clang >/dev/null; then
 	step tests/run.sh build/clang
 fi
 step make --no-print-directory testware
-WAYLAY_TEST_LONG=1 WAYLAY_TEST_TREES=1000 WAYLAY_TEST_LIMIT=1800 step tests/run.sh build/release
+WAYLAY_TEST_LONG=1 WAYLAY_TEST_KILLS=10000 WAYLAY_TEST_TREES=1000 WAYLAY_TEST_LIMIT=1800 step tests/run.sh build/release
 step make --no-print-directory lint
 exit $status

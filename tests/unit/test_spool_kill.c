@@ -20,12 +20,15 @@ enum mode { MODE_PLAIN, MODE_FLIGHT, MODE_CAP, MODE_NAMES, MODE_FORKS, MODE_MAX 
 static struct shared {
 	struct {
 		_Alignas(64) _Atomic uint64_t recorded; /* events acknowledged */
+		_Atomic uint64_t newest;                /* the last one's number + 1 */
 		_Atomic uint64_t lost;                  /* events refused */
 		_Atomic uint64_t entered, leaving;      /* calls entered, and about to be left */
 	} thread[THREADS];
 } * shared;
 
 static enum mode mode;
+/* Threads of flight recorders whose newest record was there, and was not. */
+static unsigned newest_there, newest_missing;
 
 static uint32_t text_of(uint64_t n)
 {
@@ -51,10 +54,12 @@ static void *writer(void *arg)
 					  .payload = test_mark(who, n), .text = text_of(n));
 		else
 			done = test_emit(who, n);
-		if (done)
+		if (done) {
+			atomic_store(&shared->thread[who].newest, n + 1);
 			atomic_fetch_add(&shared->thread[who].recorded, 1);
-		else
+		} else {
 			atomic_fetch_add(&shared->thread[who].lost, 1);
+		}
 		atomic_store(&shared->thread[who].leaving, n + 1);
 		spool_leave();
 	}
@@ -175,6 +180,14 @@ static void recording_check(const char *path)
 		lost += atomic_load(&shared->thread[i].lost);
 		recorded += atomic_load(&shared->thread[i].recorded);
 		there += seen[i];
+	}
+	for (unsigned i = 0; mode == MODE_FLIGHT && i < THREADS; i++) {
+		uint64_t newest = atomic_load(&shared->thread[i].newest);
+
+		if (newest && next[i] < newest)
+			newest_missing++;
+		else
+			newest_there += newest != 0;
 	}
 	if (mode == MODE_FLIGHT) {
 		/* A thread killed while it took a chunk over may not have counted what was in it. */
@@ -301,6 +314,11 @@ static void test_kills(void **state)
 	}
 	print_message("%d kills, %u recordings checked\n", rounds, checked);
 	assert_true(checked > (unsigned)rounds / 3);
+	/* A flight recorder keeps what each thread did last, however long ago. */
+	print_message("flight recorders: %u threads' newest record there, %u not\n", newest_there,
+		      newest_missing);
+	assert_true(newest_there > 0);
+	assert_int_equal(newest_missing, 0);
 	munmap(shared, sizeof(*shared));
 }
 

@@ -53,6 +53,9 @@ struct spool_thread {
 	_Alignas(64) struct spool_slot
 		*slot;              /* which call the thread is in; one for all its structs */
 	struct spool_thread *owner; /* the thread's first struct */
+	/* Flight recorder: the chunk before this one, held until this one is left, so that what the
+	 * thread did last is never written over. */
+	struct spool_chunk *previous;
 	struct spool_thread *_Atomic more; /* the thread's further structs */
 	_Atomic int64_t tid;               /* in the first struct of a live thread, else 0 */
 	uint32_t serial;

@@ -137,39 +137,74 @@ struct spool_chunk *spool_chunk_take(struct spool_writer *w, enum spool_chunk_ty
 	return chunk;
 }
 
-void spool_chunk_close(struct spool_writer *w, struct spool_thread *self)
+/* From here on the flight recorder may take it. Pairs with its load, and the reader's. */
+static void let_go(struct spool_chunk *chunk)
+{
+	if (chunk)
+		atomic_store_explicit(&chunk->closed, 1, memory_order_release);
+}
+
+/* The present chunk's bounds are final; the thread has none any more. */
+static struct spool_chunk *leave(struct spool_writer *w, struct spool_thread *self)
 {
 	struct spool_chunk *chunk = self->chunk;
 	struct spool_dir_entry *entry;
 
 	if (!chunk)
-		return;
+		return NULL;
 	entry = entry_of(w, chunk);
 	chunk->begin_least = self->begin_least;
 	chunk->end_greatest = self->end_greatest;
 	entry->begin_least = self->begin_least;
 	entry->end_greatest = self->end_greatest;
 	entry->committed = atomic_load_explicit(&chunk->committed, memory_order_relaxed);
-	/* From here on the flight recorder may take it. Pairs with its load, and the reader's. */
-	atomic_store_explicit(&chunk->closed, 1, memory_order_release);
 	self->chunk = NULL;
 	self->cursor = NULL;
 	self->limit = NULL;
+	return chunk;
+}
+
+void spool_chunk_close(struct spool_writer *w, struct spool_thread *self)
+{
+	let_go(self->previous);
+	self->previous = NULL;
+	let_go(leave(w, self));
+}
+
+/* As it is left for another one. */
+static void chunk_hold(struct spool_writer *w, struct spool_thread *self)
+{
+	if (!w->header->flight_recorder) {
+		spool_chunk_close(w, self);
+		return;
+	}
+	let_go(self->previous);
+	self->previous = leave(w, self);
 }
 
 bool spool_chunk_next(struct spool_writer *w, struct spool_thread *self, enum trace_drop *why)
 {
 	/* Before the chunk, since a signal handler may take one meanwhile, and its records are later. */
 	uint32_t sequence = atomic_fetch_add(&self->owner->chunk_sequence, 1);
-	struct spool_chunk *chunk;
+	struct spool_chunk *chunk =
+		spool_chunk_take(w, SPOOL_CHUNK_RECORDS, self->serial, sequence, self->slot, why);
 
-	spool_chunk_close(w, self);
-	/* It already did: what comes now belongs behind its records. */
+	/* Only now, so that a flight recorder, which takes closed chunks alone, leaves what this thread
+	 * did last. */
+	if (chunk)
+		chunk_hold(w, self);
+	else
+		spool_chunk_close(w, self);
+	/* A handler already took one: what comes now belongs behind its records. */
 	if (*(struct spool_thread *volatile *)&spool_self != self) {
+		let_go(chunk);
 		*why = SPOOL_SUPERSEDED;
 		return false;
 	}
-	chunk = spool_chunk_take(w, SPOOL_CHUNK_RECORDS, self->serial, sequence, self->slot, why);
+	/* With as many threads as chunks, its own old one may be the only one to be had. */
+	if (!chunk && w->header->flight_recorder)
+		chunk = spool_chunk_take(w, SPOOL_CHUNK_RECORDS, self->serial, sequence, self->slot,
+					 why);
 	if (!chunk)
 		return false;
 	/* A thread that fills chunks touches its pages at one go; one that records a few events does

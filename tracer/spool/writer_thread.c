@@ -227,6 +227,7 @@ static struct spool_thread *thread_begin(struct spool_writer *w)
 	t->cursor = NULL;
 	t->limit = NULL;
 	t->chunk = NULL;
+	t->previous = NULL;
 	t->generation = w->generation;
 	t->serial = atomic_fetch_add(&w->serial_next, 1);
 	atomic_store(&t->writing, 1);
@@ -274,6 +275,7 @@ static struct spool_thread *thread_nested(struct spool_writer *w, struct spool_t
 	t->cursor = NULL;
 	t->limit = NULL;
 	t->chunk = NULL;
+	t->previous = NULL;
 	t->generation = w->generation;
 	atomic_store(&t->writing, 1);
 	atomic_store(&t->more, atomic_load(&owner->more));
