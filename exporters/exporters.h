@@ -278,6 +278,15 @@ uint64_t selection_thinned(const struct selection *selection, uint64_t *of);
  * none is left (the model is then as it was). */
 int model_keep_ranks(struct model *model, const uint64_t *ranks, unsigned words);
 
+/* --- beside ours -------------------------------------------------------------------------------- */
+
+/* Reads a trace of torch.profiler (Kineto) of the same run, plain or gzipped, into memory: GPU rows and the
+ * calls that caused them. NULL with *error and one line in err. The model must outlive it. */
+struct kineto;
+struct kineto *kineto_open(const struct model *model, const char *path, int *error, char *err,
+			   size_t err_size);
+void kineto_close(struct kineto *kineto);
+
 /* --- exporters -------------------------------------------------------------------------------- */
 
 enum export_compress {
@@ -293,6 +302,7 @@ struct export_options {
 	bool no_stacks;   /* leave call stacks out */
 	bool no_args;     /* leave arguments out: names and times alone */
 	struct selection *selection; /* NULL: everything */
+	const struct kineto *with;   /* Perfetto: its GPU rows beside ours; NULL: none */
 	/* Called now and then with how much is done, 0 to 1000; non-zero stops the export (-EINTR).
 	 */
 	int (*progress)(void *user, unsigned permille);

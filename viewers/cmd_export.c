@@ -8,12 +8,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { KEY_FORMAT, KEY_OUTPUT, KEY_COMPRESS, KEY_TABLE, KEY_NO_STACKS };
+enum { KEY_FORMAT, KEY_OUTPUT, KEY_COMPRESS, KEY_TABLE, KEY_WITH, KEY_NO_STACKS };
 
 struct export_arguments {
 	struct input input;
 	struct trace_request request;
 	struct export_choice choice;
+	const char *with;
 };
 
 static const struct {
@@ -40,6 +41,8 @@ static const struct option_row rows[] = {
 	 KEY_COMPRESS},
 	{"table", 0, "LIST", "only these tables of csv, jsonl, sqlite; csv to FILE if it is one",
 	 KEY_TABLE},
+	{"with", 0, "FILE",
+	 "lay the GPU rows of a torch.profiler trace of the same run beside ours", KEY_WITH},
 	{"no-stacks", 0, NULL, "leave call stacks out", KEY_NO_STACKS},
 };
 
@@ -113,6 +116,9 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 		return -EINVAL;
 	case KEY_COMPRESS:
 		return take_compress(arguments, arg, err, err_size);
+	case KEY_WITH:
+		arguments->with = arg;
+		return 0;
 	case KEY_TABLE:
 		return take_tables(arguments, arg, err, err_size);
 	default:
@@ -135,6 +141,8 @@ static void settle(const struct command_line *line, struct export_arguments *arg
 		options_mistake(line, "--table is for csv, jsonl and sqlite (--format)");
 	if (arguments->choice.max_bytes && tables)
 		options_mistake(line, "--max-size is for perfetto and chrome (--format)");
+	if (arguments->with && request->format != TRACE_PERFETTO)
+		options_mistake(line, "--with is for perfetto (--format)");
 	if (compress == EXPORT_COMPRESS_ZSTD && request->format != TRACE_PERFETTO)
 		options_mistake(line, "--compress=zstd is for perfetto (--format)");
 	if (compress && (request->format == TRACE_CSV || request->format == TRACE_SQLITE))
@@ -188,7 +196,9 @@ int cmd_export(int argc, char **argv)
 			   input_options(&arguments.input)},
 	};
 	struct export_result result = {0};
+	struct kineto *kineto = NULL;
 	struct model *model;
+	char err[512] = "";
 	int error;
 
 	memset(&arguments, 0, sizeof(arguments));
@@ -199,10 +209,17 @@ int cmd_export(int argc, char **argv)
 		return EXIT_EXCEEDED;
 	arguments.request.max_bytes = arguments.choice.max_bytes;
 	error = export_choose(model, &arguments.choice, &arguments.request.options.selection);
+	if (!error && arguments.with) {
+		kineto = kineto_open(model, arguments.with, &error, err, sizeof(err));
+		arguments.request.options.with = kineto;
+		if (error)
+			say("%s", err);
+	}
 	if (!error)
 		error = trace_write(model, &arguments.request, &result);
 	if (!error)
 		say_written(&arguments.request, &result);
+	kineto_close(kineto);
 	selection_free(arguments.request.options.selection);
 	model_close(model);
 	return error ? EXIT_EXCEEDED : EXIT_HOLDS;

@@ -40,6 +40,8 @@ int perfetto_export(struct model *model, const char *path, const struct export_o
 	describe_trace(&trace);
 	for (unsigned i = 0; i < model_process_count(model) && !error; i++)
 		error = export_process(&trace, i);
+	if (!error && options && options->with)
+		export_kineto(&trace, options->with);
 	if (!error && options && options->progress && options->progress(options->user, 1000))
 		error = -EINTR;
 	return trace_close(&trace, error, err, err_size);

@@ -5,6 +5,9 @@
  */
 #include "exporters/perfetto/trace.h"
 
+#include "exporters/model/kineto.h"
+#include "exporters/model/select.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +16,7 @@
 #define CATEGORY_COMPUTE 2u
 /* GPUs are numbered through over hosts. */
 #define GPUS_A_HOST 64u
-/* Events that no call names: apart from those of flow_id(). */
+/* Events that no call names, and those of a Kineto trace: apart from those of flow_id(). */
 #define EVENT_UNCALLED (1ull << 63)
 
 enum stage { STAGE_KERNEL, STAGE_COPY, STAGE_MEMSET, STAGE_GRAPH, STAGE_SYNC };
@@ -240,4 +243,79 @@ void export_activity(struct trace *trace, const struct model_process *process,
 	pb_end(pb, event);
 	sequence_packet_end(trace, packet);
 	trace->result->activities++;
+}
+
+/* --- a trace of torch.profiler -------------------------------------------------------------------- */
+
+static void put_kineto_args(struct pb *pb, const struct kineto_row *row)
+{
+	uint8_t *launch = pb_GpuRenderStageEvent_launch(pb);
+
+	if (row->grid[0]) {
+		put_dim(pb, pb_ComputeKernelLaunch_grid_size, row->grid[0], row->grid[1],
+			row->grid[2]);
+		put_dim(pb, pb_ComputeKernelLaunch_workgroup_size, row->block[0], row->block[1],
+			row->block[2]);
+	}
+	put_arg(pb, "device", row->device);
+	put_arg(pb, "context", row->context);
+	put_arg(pb, "stream", row->stream);
+	put_arg(pb, "correlation", row->correlation);
+	if (row->bytes)
+		put_arg(pb, "bytes", row->bytes);
+	put_word(pb, "source", "torch.profiler");
+	pb_end(pb, launch);
+}
+
+static void put_kineto_row(struct trace *trace, const struct model_process *process,
+			   const struct kineto_row *row)
+{
+	struct pb *pb = &trace->pb;
+	bool kernel = !strcmp(row->category, "kernel");
+	uint32_t name, queue, stage, context;
+	uint8_t *packet, *event;
+	char text[96];
+
+	(void)snprintf(text, sizeof(text), "torch.profiler: stream %u (device %u)", row->stream,
+		       row->device);
+	name = intern_constant(trace, SPACE_NAMES, row->name);
+	queue = declare_specification(trace, 2ull << 62 | (uint64_t)row->device << 32 | row->stream,
+				      text, CATEGORY_OTHER);
+	stage = declare_specification(trace, 1ull << 61 | TEXT_KEY(row->category), row->category,
+				      kernel ? CATEGORY_COMPUTE : CATEGORY_OTHER);
+	context = declare_context(trace, process, row->context);
+	packet = sequence_packet(trace, row->begin_ns);
+	event = pb_TracePacket_gpu_render_stage_event(pb);
+	pb_GpuRenderStageEvent_event_id(pb, row->correlation
+						    ? KINETO_EVENT(row->correlation)
+						    : EVENT_UNCALLED | ++trace->gpu_uncalled);
+	pb_GpuRenderStageEvent_duration(pb, (uint64_t)(row->end_ns - row->begin_ns));
+	pb_GpuRenderStageEvent_context(pb, context);
+	pb_GpuRenderStageEvent_gpu_id(pb, (int64_t)(process->host * GPUS_A_HOST + row->device));
+	pb_GpuRenderStageEvent_hw_queue_iid(pb, queue);
+	pb_GpuRenderStageEvent_stage_iid(pb, stage);
+	pb_GpuRenderStageEvent_name_iid(pb, name);
+	if (!trace->options->no_args)
+		put_kineto_args(pb, row);
+	pb_end(pb, event);
+	sequence_packet_end(trace, packet);
+	trace->result->activities++;
+}
+
+void export_kineto(struct trace *trace, const struct kineto *kineto)
+{
+	int of = kineto_process(kineto);
+	const struct model_process *process =
+		model_process(trace->model, of < 0 ? 0 : (unsigned)of);
+	int64_t first_ns, last_ns, realtime_ns;
+
+	model_bounds(trace->model, &first_ns, &last_ns, &realtime_ns);
+	sequence_begin(trace, process->index, first_ns, 0);
+	for (unsigned i = 0; i < kineto_row_count(kineto); i++) {
+		const struct kineto_row *row = kineto_row(kineto, i);
+
+		if (row->begin_ns >= 0 && select_takes(trace->options->selection, process->index,
+						       WL_CAT_gpu, row->begin_ns, row->end_ns))
+			put_kineto_row(trace, process, row);
+	}
 }

@@ -2,6 +2,7 @@
  *
  * Threads: what each did, call by call, and its synchronizations once more on a track of their own.
  */
+#include "exporters/model/kineto.h"
 #include "exporters/model/lanes.h"
 #include "exporters/model/match.h"
 #include "exporters/model/walk.h"
@@ -16,8 +17,9 @@ struct thread_export {
 	unsigned thread;
 	uint64_t synchronizations; /* track, 0 while it has not been declared */
 	struct lanes polls, waiting_polls;
-	bool gpu;           /* the recording holds what devices did: calls may have arrows */
-	int64_t instant_ns; /* of the newest event told, if that was an instant, else INT64_MIN */
+	bool gpu;             /* the recording holds what devices did: calls may have arrows */
+	uint32_t correlation; /* of Kineto's, the newest told */
+	int64_t instant_ns;   /* of the newest event told, if that was an instant, else INT64_MIN */
 };
 
 static uint32_t name_of(struct thread_export *export, const struct type_cache *cache,
@@ -57,6 +59,34 @@ static uint8_t *open_event(struct trace *trace, enum track_event_type type, uint
 	return event;
 }
 
+/* The device work that a call caused: by its own place among the thread's calls; and the rows of a Kineto
+ * trace, by the correlation of the call of Kineto's around it, which the first of ours in it tells. */
+static void put_submission(struct thread_export *export, const struct nest_item *item)
+{
+	const struct kineto *with = export->trace->options->with;
+	struct pb *pb = &export->trace->pb;
+	uint32_t correlation = 0;
+	uint8_t *nested;
+
+	if (with && kineto_process(with) == (int)export->process->index)
+		correlation =
+			kineto_correlation(with, export->process->threads[export->thread].info.tid,
+					   item->event.begin_ns);
+	if (correlation == export->correlation)
+		correlation = 0;
+	if (correlation)
+		export->correlation = correlation;
+	if (!export->gpu && !correlation)
+		return;
+	nested = pb_TrackEvent_gpu_correlation(pb);
+	if (export->gpu)
+		pb_GpuCorrelation_render_stage_submission_event_ids(
+			pb, flow_id(export->process, FLOW_LAUNCH, export->thread, item->ordinal));
+	if (correlation)
+		pb_GpuCorrelation_render_stage_submission_event_ids(pb, KINETO_EVENT(correlation));
+	pb_end(pb, nested);
+}
+
 /* Both ends of the arrow from a post to its transfer, and from a transfer to its completion, carry
  * an id made of what the record is; the other end is written by export_network. */
 static void put_flow(struct thread_export *export, const struct nest_item *item)
@@ -69,19 +99,11 @@ static void put_flow(struct thread_export *export, const struct nest_item *item)
 		kind = FLOW_POST;
 	else if (type == wl_event_type(WL_EV_ofi_completion))
 		kind = FLOW_COMPLETION;
-	else if (export->gpu && match_gpu_is_call(type) && !item->inflight)
-		kind = FLOW_LAUNCH;
-	else
+	else if (match_gpu_is_call(type) && !item->inflight) {
+		put_submission(export, item);
 		return;
-	if (kind == FLOW_LAUNCH) {
-		struct pb *pb = &export->trace->pb;
-		uint8_t *correlation = pb_TrackEvent_gpu_correlation(pb);
-
-		pb_GpuCorrelation_render_stage_submission_event_ids(
-			pb, flow_id(export->process, kind, export->thread, item->ordinal));
-		pb_end(pb, correlation);
+	} else
 		return;
-	}
 	pb_TrackEvent_flow_ids(&export->trace->pb,
 			       flow_id(export->process, kind, export->thread, item->ordinal));
 }

@@ -148,6 +148,9 @@ int export_threads(struct trace *trace, unsigned process, bool *merged);
 /* gpu.c: something a device did, in the sequence of export_network. */
 void export_activity(struct trace *trace, const struct model_process *process,
 		     const struct model_activity *activity);
+/* gpu.c: the GPU rows of a trace of torch.profiler, a sequence of their own. Its calls are ours. */
+#define KINETO_EVENT(correlation) (3ull << 62 | (correlation))
+void export_kineto(struct trace *trace, const struct kineto *kineto);
 /* network.c: transfers, device work, registrations, ranges across threads, counters. */
 int export_network(struct trace *trace, unsigned process);
 

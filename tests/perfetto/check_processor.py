@@ -76,7 +76,8 @@ def main():
                    parent[1:]] += 1
     for item in replay.gpu:
         wanted[(plain(item.name), item.begin, item.end - item.begin, 0, '', 0, 0)] += 1
-    rows = query(shell, path, 'SELECT s.name, s.ts, s.dur, s.depth, IFNULL(p.name, ""), '
+    rows = query(shell, path, 'SELECT REPLACE(s.name, char(34), ""), s.ts, s.dur, s.depth, '
+                 'IFNULL(REPLACE(p.name, char(34), ""), ""), '
                  'IFNULL(p.ts, 0), IFNULL(p.dur, 0) FROM slice s LEFT JOIN slice p '
                  'ON s.parent_id = p.id')
     got = Counter((plain(name), int(ts), int(dur), int(depth), plain(parent), int(parent_ts),

@@ -294,7 +294,8 @@ class Against:
     def devices(self, records):
         """Every piece of device work with its arguments, under the process that had it done."""
         compare('device work', [(item.pid, item.name, item.begin, item.end, item.stage,
-                                 tuple(sorted(item.args.items()))) for item in self.replay.gpu],
+                                 tuple(sorted(item.args.items()))) for item in self.replay.gpu
+                                if item.args.get('source') != 'torch.profiler'],
                 [(pid, device_name(record), record.begin, record.end, STAGES[record.type],
                   tuple(sorted((name, value) for name, value in record.args.items() if name != 'name' and
                                name not in FLAGS and not (name == 'node' and not value) and

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading Kineto's Chrome traces, plain or gzipped: one pass over the text, of which GPU rows and the
+ * calls with a correlation are kept.
+ */
+#include "exporters/model/kineto.h"
+
+#include "exporters/model/number_map.h"
+#include "exporters/model/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define NAME_MAX_BYTES 4096
+#define DEPTH_MAX      64
+
+struct kineto_call {
+	int64_t tid, begin_ns, end_ns;
+	uint32_t correlation;
+};
+
+struct kineto {
+	struct text_pool *texts;
+	struct kineto_row *rows;
+	struct kineto_call *calls; /* by thread and begin */
+	unsigned row_count, row_capacity, call_count, call_capacity;
+	int64_t base_ns, pid;
+	int process;
+};
+
+/* --- text --------------------------------------------------------------------------------------- */
+
+struct scanner {
+	gzFile file;
+	unsigned char buffer[1 << 16];
+	int used, filled;
+	uint64_t at;
+	bool failed;
+};
+
+static int peek(struct scanner *scanner)
+{
+	if (scanner->used == scanner->filled) {
+		scanner->filled = gzread(scanner->file, scanner->buffer, sizeof(scanner->buffer));
+		scanner->used = 0;
+		if (scanner->filled <= 0) {
+			scanner->filled = 0;
+			return -1;
+		}
+	}
+	return scanner->buffer[scanner->used];
+}
+
+static int take(struct scanner *scanner)
+{
+	int byte = peek(scanner);
+
+	if (byte >= 0) {
+		scanner->used++;
+		scanner->at++;
+	}
+	return byte;
+}
+
+static int next_token(struct scanner *scanner)
+{
+	while (peek(scanner) >= 0 && isspace(peek(scanner)))
+		take(scanner);
+	return peek(scanner);
+}
+
+static bool expect(struct scanner *scanner, int byte)
+{
+	if (next_token(scanner) != byte)
+		scanner->failed = true;
+	else
+		take(scanner);
+	return !scanner->failed;
+}
+
+/* A text in quotes, cut to size; escapes but for \" and \\ are kept as they are. */
+static void scan_text(struct scanner *scanner, char *to, size_t size)
+{
+	size_t used = 0;
+	int byte;
+
+	if (!expect(scanner, '"'))
+		return;
+	while ((byte = take(scanner)) != '"') {
+		if (byte < 0) {
+			scanner->failed = true;
+			break;
+		}
+		if (byte == '\\' &&
+		    (peek(scanner) == '"' || peek(scanner) == '\\' || peek(scanner) == '/'))
+			byte = take(scanner);
+		if (used + 1 < size)
+			to[used++] = (char)byte;
+	}
+	to[used] = 0;
+}
+
+/* Whatever a value is: of numbers, words and texts the text is kept. */
+static void scan_scalar(struct scanner *scanner, char *to, size_t size)
+{
+	size_t used = 0;
+
+	if (next_token(scanner) == '"') {
+		scan_text(scanner, to, size);
+		return;
+	}
+	while (peek(scanner) > ' ' && !strchr(",]}", peek(scanner))) {
+		int byte = take(scanner);
+
+		if (used + 1 < size)
+			to[used++] = (char)byte;
+	}
+	to[used] = 0;
+	scanner->failed |= !used;
+}
+
+static void skip_value(struct scanner *scanner, unsigned depth)
+{
+	int open = next_token(scanner);
+	char unused[8];
+
+	if (open != '{' && open != '[') {
+		scan_scalar(scanner, unused, sizeof(unused));
+		return;
+	}
+	take(scanner);
+	if (depth > DEPTH_MAX)
+		scanner->failed = true;
+	while (!scanner->failed && next_token(scanner) != (open == '{' ? '}' : ']')) {
+		if (open == '{') {
+			scan_text(scanner, unused, sizeof(unused));
+			expect(scanner, ':');
+		}
+		skip_value(scanner, depth + 1);
+		if (next_token(scanner) == ',')
+			take(scanner);
+	}
+	take(scanner);
+}
+
+/* Microseconds with any number of decimals, as nanoseconds. */
+static int64_t parse_us(const char *text)
+{
+	bool minus = *text == '-';
+	int64_t ns = 0;
+	int decimals = -1;
+
+	for (text += minus; isdigit((unsigned char)*text) || (*text == '.' && decimals < 0);
+	     text++) {
+		if (*text == '.') {
+			decimals = 0;
+		} else if (decimals < 3 && ns < INT64_MAX / 10 - 1) {
+			ns = ns * 10 + (*text - '0');
+			decimals += decimals >= 0;
+		}
+	}
+	for (decimals = decimals < 0 ? 0 : decimals; decimals < 3 && ns < INT64_MAX / 10;
+	     decimals++)
+		ns *= 10;
+	return minus ? -ns : ns;
+}
+
+/* --- events ------------------------------------------------------------------------------------- */
+
+struct event {
+	char phase[4], category[32], name[NAME_MAX_BYTES];
+	int64_t ts_ns, dur_ns, pid, tid;
+	struct kineto_row row;
+	bool correlated;
+};
+
+static void scan_triple(struct scanner *scanner, uint32_t values[3])
+{
+	char text[32];
+
+	if (next_token(scanner) != '[') {
+		skip_value(scanner, 0);
+		return;
+	}
+	take(scanner);
+	for (unsigned i = 0; !scanner->failed && next_token(scanner) != ']'; i++) {
+		scan_scalar(scanner, text, sizeof(text));
+		if (i < 3)
+			values[i] = (uint32_t)strtoul(text, NULL, 10);
+		if (next_token(scanner) == ',')
+			take(scanner);
+	}
+	take(scanner);
+}
+
+static void scan_arg(struct scanner *scanner, struct event *event, const char *key)
+{
+	struct {
+		const char *key;
+		uint32_t *to;
+	} numbers[] = {{"device", &event->row.device},
+		       {"context", &event->row.context},
+		       {"stream", &event->row.stream},
+		       {"correlation", &event->row.correlation}};
+	char text[64];
+
+	if (!strcmp(key, "grid") || !strcmp(key, "block")) {
+		scan_triple(scanner, *key == 'g' ? event->row.grid : event->row.block);
+		return;
+	}
+	if (next_token(scanner) == '{' || next_token(scanner) == '[') {
+		skip_value(scanner, 0);
+		return;
+	}
+	scan_scalar(scanner, text, sizeof(text));
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (strcmp(key, numbers[i].key) != 0)
+			continue;
+		*numbers[i].to = (uint32_t)strtoul(text, NULL, 10);
+		event->correlated |= i == 3;
+	}
+	if (!strcmp(key, "bytes"))
+		event->row.bytes = strtoull(text, NULL, 10);
+}
+
+static void scan_member(struct scanner *scanner, struct event *event, const char *key)
+{
+	char text[64];
+
+	if (!strcmp(key, "name")) {
+		scan_scalar(scanner, event->name, sizeof(event->name));
+	} else if (!strcmp(key, "cat")) {
+		scan_scalar(scanner, event->category, sizeof(event->category));
+	} else if (!strcmp(key, "ph")) {
+		scan_scalar(scanner, event->phase, sizeof(event->phase));
+	} else if (!strcmp(key, "args") && next_token(scanner) == '{') {
+		take(scanner);
+		while (!scanner->failed && next_token(scanner) != '}') {
+			scan_text(scanner, text, sizeof(text));
+			if (expect(scanner, ':'))
+				scan_arg(scanner, event, text);
+			if (next_token(scanner) == ',')
+				take(scanner);
+		}
+		take(scanner);
+	} else if (next_token(scanner) == '{' || next_token(scanner) == '[') {
+		skip_value(scanner, 0);
+	} else {
+		scan_scalar(scanner, text, sizeof(text));
+		if (!strcmp(key, "ts"))
+			event->ts_ns = parse_us(text);
+		else if (!strcmp(key, "dur"))
+			event->dur_ns = parse_us(text);
+		else if (!strcmp(key, "pid"))
+			event->pid = strtoll(text, NULL, 10);
+		else if (!strcmp(key, "tid"))
+			event->tid = strtoll(text, NULL, 10);
+	}
+}
+
+static void *room_for_one(void *list, unsigned count, unsigned *capacity, size_t each)
+{
+	if (count < *capacity)
+		return list;
+	*capacity = *capacity ? *capacity * 2 : 1024;
+	return realloc(list, *capacity * each);
+}
+
+static int keep(struct kineto *kineto, const struct event *event)
+{
+	bool gpu = !strcmp(event->category, "kernel") || !strcmp(event->category, "gpu_memcpy") ||
+		   !strcmp(event->category, "gpu_memset");
+	bool call =
+		!strcmp(event->category, "cuda_runtime") || !strcmp(event->category, "cuda_driver");
+
+	if (strcmp(event->phase, "X") != 0 || !(gpu || (call && event->correlated)))
+		return 0;
+	if (call) {
+		struct kineto_call *more = room_for_one(kineto->calls, kineto->call_count,
+							&kineto->call_capacity, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		kineto->calls = more;
+		kineto->pid = event->pid;
+		more[kineto->call_count++] =
+			(struct kineto_call){event->tid, event->ts_ns, event->ts_ns + event->dur_ns,
+					     event->row.correlation};
+		return 0;
+	}
+
+	struct kineto_row *more =
+		room_for_one(kineto->rows, kineto->row_count, &kineto->row_capacity, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	kineto->rows = more;
+	more += kineto->row_count++;
+	*more = event->row;
+	more->begin_ns = event->ts_ns;
+	more->end_ns = event->ts_ns + (event->dur_ns > 0 ? event->dur_ns : 0);
+	more->name = text_keep(kineto->texts, *event->name ? event->name : event->category);
+	more->category = text_keep(kineto->texts, event->category);
+	return 0;
+}
+
+static int scan_events(struct scanner *scanner, struct kineto *kineto, struct event *event)
+{
+	char key[64];
+	int error = 0;
+
+	expect(scanner, '[');
+	while (!scanner->failed && !error && next_token(scanner) == '{') {
+		memset(event, 0, offsetof(struct event, name) + 1);
+		memset(&event->ts_ns, 0, sizeof(*event) - offsetof(struct event, ts_ns));
+		take(scanner);
+		while (!scanner->failed && next_token(scanner) != '}') {
+			scan_text(scanner, key, sizeof(key));
+			if (expect(scanner, ':'))
+				scan_member(scanner, event, key);
+			if (next_token(scanner) == ',')
+				take(scanner);
+		}
+		take(scanner);
+		if (!scanner->failed)
+			error = keep(kineto, event);
+		if (next_token(scanner) == ',')
+			take(scanner);
+	}
+	expect(scanner, ']');
+	return error;
+}
+
+static int scan_file(struct scanner *scanner, struct kineto *kineto)
+{
+	struct event *event = calloc(1, sizeof(*event));
+	bool events = false;
+	char key[64], text[64];
+	int error = event ? 0 : -ENOMEM;
+
+	if (!error)
+		expect(scanner, '{');
+	while (!error && !scanner->failed && next_token(scanner) != '}') {
+		scan_text(scanner, key, sizeof(key));
+		if (!expect(scanner, ':'))
+			break;
+		if (!strcmp(key, "traceEvents")) {
+			error = scan_events(scanner, kineto, event);
+			events = true;
+		} else if (!strcmp(key, "baseTimeNanoseconds")) {
+			scan_scalar(scanner, text, sizeof(text));
+			kineto->base_ns = strtoll(text, NULL, 10);
+		} else {
+			skip_value(scanner, 0);
+		}
+		if (next_token(scanner) == ',')
+			take(scanner);
+	}
+	free(event);
+	return error ? error : scanner->failed || !events ? -EINVAL : 0;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------- */
+
+static int compare_calls(const void *left, const void *right)
+{
+	const struct kineto_call *a = left, *b = right;
+
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
+}
+
+/* From the file's clock (REALTIME) to the model's. */
+static void place(struct kineto *kineto, const struct model *model)
+{
+	struct trace_clock reference = model_reference(model);
+	int64_t shift = kineto->base_ns - reference.realtime_ns + reference.boottime_ns;
+
+	for (unsigned i = 0; i < kineto->row_count; i++) {
+		kineto->rows[i].begin_ns += shift;
+		kineto->rows[i].end_ns += shift;
+	}
+	for (unsigned i = 0; i < kineto->call_count; i++) {
+		kineto->calls[i].begin_ns += shift;
+		kineto->calls[i].end_ns += shift;
+	}
+	if (kineto->call_count)
+		qsort(kineto->calls, kineto->call_count, sizeof(*kineto->calls), compare_calls);
+	kineto->process = -1;
+	for (unsigned i = 0; i < model_process_count(model); i++) {
+		if (model_process(model, i)->info.pid == kineto->pid)
+			kineto->process = (int)i;
+	}
+}
+
+struct kineto *kineto_open(const struct model *model, const char *path, int *error, char *err,
+			   size_t err_size)
+{
+	struct kineto *kineto = calloc(1, sizeof(*kineto));
+	struct scanner *scanner = calloc(1, sizeof(*scanner));
+
+	*error = kineto && scanner ? 0 : -ENOMEM;
+	if (!*error) {
+		kineto->texts = text_pool_new();
+		errno = 0;
+		scanner->file = gzopen(path, "rb");
+		*error = !kineto->texts ? -ENOMEM : scanner->file ? 0 : errno ? -errno : -ENOMEM;
+	}
+	if (!*error)
+		*error = scan_file(scanner, kineto);
+	if (!*error)
+		place(kineto, model);
+	if (*error == -EINVAL)
+		(void)snprintf(err, err_size,
+			       "%s: no trace of torch.profiler: not understood at byte %llu; give "
+			       "what export_chrome_trace() wrote",
+			       path, (unsigned long long)scanner->at);
+	else if (*error)
+		(void)snprintf(err, err_size, "reading %s: %s", path, strerror(-*error));
+	if (scanner && scanner->file)
+		gzclose(scanner->file);
+	free(scanner);
+	if (!*error)
+		return kineto;
+	kineto_close(kineto);
+	return NULL;
+}
+
+void kineto_close(struct kineto *kineto)
+{
+	if (!kineto)
+		return;
+	if (kineto->texts)
+		text_pool_free(kineto->texts);
+	free(kineto->rows);
+	free(kineto->calls);
+	free(kineto);
+}
+
+unsigned kineto_row_count(const struct kineto *kineto)
+{
+	return kineto->row_count;
+}
+
+const struct kineto_row *kineto_row(const struct kineto *kineto, unsigned index)
+{
+	return &kineto->rows[index];
+}
+
+int kineto_process(const struct kineto *kineto)
+{
+	return kineto->process;
+}
+
+uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns)
+{
+	unsigned low = 0, high = kineto->call_count;
+
+	/* The last call of the thread that began by then. */
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		const struct kineto_call *call = &kineto->calls[middle];
+
+		if (call->tid < tid || (call->tid == tid && call->begin_ns <= begin_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* The innermost of those around it. */
+	for (unsigned i = low, tried = 0; i-- > 0 && kineto->calls[i].tid == tid && tried < 16;
+	     tried++) {
+		if (kineto->calls[i].end_ns >= begin_ns)
+			return kineto->calls[i].correlation;
+	}
+	return 0;
+}

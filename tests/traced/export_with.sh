@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# `waylay export --with`: a trace in the form of torch.profiler's, made from a recording's own launches (each
+# inside a runtime call, with a kernel after it), laid beside the recording: every row is there, at its time,
+# with an arrow from the launch it was made from.
+set -eu
+
+build=$WAYLAY_BUILD
+export PATH="$build:$PATH" LD_LIBRARY_PATH="$build/tests/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fail() {
+	echo "FAIL: $*"
+	cat err 2>/dev/null || true
+	exit 1
+}
+python=python3
+[ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
+if ! $python -c 'import google.protobuf' 2>/dev/null || ! command -v protoc >/dev/null; then
+	echo "needs protoc and the python3 protobuf module (protobuf-compiler, python3-protobuf)"
+	exit 77
+fi
+if [ ! -x "$build/waylay-sampler-perf" ] || [ ! -e "$build/tests/fakecuda/libcuda.so.1" ]; then
+	echo "no sampler or no simulated driver in this build"
+	exit 77
+fi
+if ldd "$build/libwaylay.so" | grep -q 'lib[at]san'; then
+	echo "built with a sanitizer, whose runtime every traced program would have to load first"
+	exit 77
+fi
+waylay run -q --no-export --dir rec -- waylay-sampler-perf --backend cuda --variant naive --n 2003 --calls 23 \
+	--warmup 0 >out 2>err || fail "the job"
+waylay export rec -f jsonl -o rec.jsonl 2>err || fail "export"
+"$python" - <<'EOF'
+import gzip, json
+rows = [json.loads(line) for line in open('rec.jsonl')]
+meta = {row['key']: int(row['value']) for row in rows if row['table'] == 'meta' and row['key'].endswith('_ns')}
+pid = [row['pid'] for row in rows if row['table'] == 'processes'][0]
+tids = {row['thread']: row['tid'] for row in rows if row['table'] == 'threads'}
+launches = [row for row in rows if row['table'] == 'events' and row['type'] == 'cuda_launch']
+if len(launches) < 23:
+    raise SystemExit('only %d launches' % len(launches))
+base = 1600000000000000000
+real = meta['start_realtime_ns'] - meta['start_ns'] - base      # from the model's clock to the file's
+us = lambda ns: '%d.%03d' % (ns // 1000, ns % 1000)
+wanted, events = [], []
+for number, row in enumerate(launches):
+    correlation = number * 7 + 3
+    events.append('{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": %d, "tid": %d, "ts": %s, '
+                  '"dur": %s, "args": {"External id": 5, "cbid": 211, "correlation": %d}}' %
+                  (pid, tids[row['thread']], us(row['begin_ns'] - 50 + real), us(row['dur_ns'] + 70), correlation))
+    begin = row['end_ns'] + 5000
+    events.append('{"ph": "X", "cat": "kernel", "name": "k\\"%d<float, [1]>", "pid": 0, "tid": 7, "ts": %s, "dur": %s, '
+                  '"args": {"device": 0, "context": 1, "stream": 7, "correlation": %d, "grid": [4, 1, 1], '
+                  '"block": [128, 1, 1], "shared memory": {"deep": [1, {"x": "}"}]}}}' %
+                  (number, us(begin + real), us(1500 + number), correlation))
+    wanted.append(['k"%d<float, [1]>' % number, begin, 1500 + number, row['begin_ns']])
+events.append('{"ph": "i", "cat": "Trace", "name": "Record Window End", "pid": "", "tid": "", "ts": 1.5, "s": "g"}')
+text = ('{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "x]"}], "displayTimeUnit": "ms", '
+        '"baseTimeNanoseconds": %d,\n"traceEvents": [\n%s\n], "traceName": "a.json"}\n' % (base, ',\n'.join(events)))
+open('kineto.json', 'w').write(text)
+gzip.open('kineto.json.gz', 'wb').write(text.encode())
+open('cut.json', 'w').write(text[:len(text) // 2])
+json.dump(wanted, open('wanted', 'w'))
+EOF
+"$build/tests/dump_trace" rec >records
+for file in kineto.json kineto.json.gz; do
+	waylay export rec --with "$file" -o trace.pftrace 2>err || fail "export --with $file"
+	"$python" "$WAYLAY_SOURCE/tests/perfetto/check_trace.py" trace.pftrace records || fail "the trace"
+	"$python" - "$WAYLAY_SOURCE/tests/perfetto" <<'EOF' || fail "the rows of $file"
+import json, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+import check_trace
+replay = check_trace.Replay(check_trace.Trace(check_trace.load_schema(), 'trace.pftrace'))
+got = []
+for item in replay.gpu:
+    call = replay.submitters.get(item.event)
+    if call is None:
+        sys.exit('%s has no arrow from its launch' % item.name)
+    got.append([item.name, item.begin, item.end - item.begin, call.begin])
+wanted = json.load(open('wanted'))
+if sorted(got) != sorted(wanted):
+    sys.exit('rows %s, not %s' % (sorted(got)[:2], sorted(wanted)[:2]))
+print('%d rows with their launches' % len(got))
+EOF
+	[ -z "${TRACE_PROCESSOR:-}" ] ||
+		"$python" "$WAYLAY_SOURCE/tests/perfetto/check_processor.py" "$TRACE_PROCESSOR" trace.pftrace || fail "$file"
+done
+
+# --- what is no such file
+rm trace.pftrace
+for file in cut.json rec.jsonl out nowhere.json; do
+	! waylay export rec --with "$file" -o trace.pftrace 2>err || fail "$file was taken"
+	[ "$(wc -l <err)" = 1 ] || fail "words about $file"
+	grep -q "$file: " err || fail "words about $file"
+	[ ! -e trace.pftrace ] || fail "a trace with $file"
+done
+status=0
+waylay export rec -f chrome --with kineto.json 2>err || status=$?
+[ "$status" = 64 ] || fail "--with for Chrome: status $status"
