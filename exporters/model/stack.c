@@ -126,16 +126,15 @@ static bool is_wrapper_name(const char *function)
 /* Up to the function that called wrappers, if that is the job's own and has a line. */
 static unsigned above_wrappers(const struct model_stack *stack, unsigned site)
 {
-	for (unsigned i = site; i + 1 < stack->count; i++) {
+	for (unsigned i = site;; i++) {
 		const struct model_frame *frame = &stack->frames[i], *caller = frame + 1;
 
 		if (!frame->function || !is_wrapper_name(frame->function))
 			return i;
-		if (caller->kind != TRACE_FRAME_NATIVE || !caller->line ||
+		if (i + 1 == stack->count || caller->kind != TRACE_FRAME_NATIVE || !caller->line ||
 		    is_library_native(caller))
 			return site;
 	}
-	return site;
 }
 
 static unsigned find_site(const struct model_stack *stack)

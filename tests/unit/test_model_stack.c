@@ -206,6 +206,65 @@ static void broken_modules(void **state)
 	model_close(model);
 }
 
+#if defined(HAVE_LIBDW)
+/* Functions of a job, by name only. */
+static __attribute__((noinline)) void cuda_wait(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+static __attribute__((noinline)) void checkGpu(void)
+{
+	__asm__ volatile("# another" ::: "memory");
+}
+static __attribute__((noinline)) void sync_weights(void)
+{
+	__asm__ volatile("# a third" ::: "memory");
+}
+static __attribute__((noinline)) void training_step(void)
+{
+	__asm__ volatile("# a fourth" ::: "memory");
+}
+
+/* A wait inside thin wrappers is blamed on what calls them; one that does more is none. */
+static void wrappers_blame_their_caller(void **state)
+{
+	static const struct {
+		void (*const stack[3])(void);
+		const char *site;
+	} cases[] = {
+		{{cuda_wait, training_step, NULL}, "training_step"},
+		{{checkGpu, cuda_wait, training_step}, "training_step"},
+		{{sync_weights, training_step, NULL}, "sync_weights"},
+		{{training_step, cuda_wait, NULL}, "training_step"},
+		{{cuda_wait, NULL, NULL}, "cuda_wait"}, /* nobody else is known */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct model_options options = {.all_runs = true, .symbols = true};
+		struct synthetic *recording = synthetic_new("a", 41, 0, REAL);
+		struct trace_frame frames[3];
+		struct trace_reader *reader;
+		struct model *model = NULL;
+		unsigned count = 0;
+		char err[512];
+
+		synthetic_thread(recording, 41, "main");
+		for (; count < 3 && cases[i].stack[count]; count++) {
+			frames[count] =
+				frame_at((const char *)(uintptr_t)cases[i].stack[count] + 1);
+			frames[count].file = self_path;
+		}
+		assert_int_equal(synthetic_stack(recording, frames, count), 1);
+		reader = synthetic_reader(recording);
+		assert_int_equal(model_from_readers(&reader, 1, &options, &model, err, sizeof(err)),
+				 0);
+		assert_string_equal(model_site(model, 0, 1)->function, cases[i].site);
+		model_close(model);
+	}
+}
+#endif
+
 /* --- sites -------------------------------------------------------------------------------------- */
 
 static struct trace_frame python(const char *function, const char *file, uint32_t line,
@@ -276,6 +335,9 @@ int main(void)
 #endif
 		cmocka_unit_test(demangled),
 		cmocka_unit_test(no_symbols_wanted),
+#if defined(HAVE_LIBDW)
+		cmocka_unit_test(wrappers_blame_their_caller),
+#endif
 		cmocka_unit_test_setup_teardown(broken_modules, export_setup, export_teardown),
 		cmocka_unit_test(sites),
 	};
