@@ -21,6 +21,7 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
 	free(buffer);
 }
 
+int InitializeInjection(void);
 int InitializeInjection(void)
 {
 	void *cupti = dlopen("libcupti.so.13", RTLD_NOW);

@@ -206,7 +206,7 @@ void fresh(void)
 	errno = EDOM;
 }
 
-bool wl_cupti_on;
+_Atomic bool wl_cupti_on;
 
 void wl_cupti_start(int driver_version, bool simulated)
 {

@@ -193,7 +193,7 @@ void *wl_real_dlvsym(void *handle, const char *name, const char *version);
 /* --- device activity (cupti/) ------------------------------------------------------------------ */
 
 /* True while CUPTI's activity is recorded. */
-extern bool wl_cupti_on;
+extern _Atomic bool wl_cupti_on;
 /* Once the driver is there, if the settings ask for it. version as cuDriverGetVersion gives it. */
 void wl_cupti_start(int driver_version, bool simulated);
 /* About every 100 ms, by the housekeeping thread. */

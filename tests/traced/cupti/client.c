@@ -49,7 +49,7 @@ static bool with_client, own_clock, beside;
 static CUcontext context;
 static CUstream stream, other_stream;
 static CUfunction spin, fill;
-static CUdeviceptr memory;
+static CUdeviceptr memory, other_memory, own_memory; /* of one stream each */
 static CUgraphExec graph;
 static char host[4096];
 /* All that the job gave to the device, for whoever traces it all. */
@@ -200,7 +200,8 @@ static void begin(void)
 	CHECK(!cuModuleLoadData(&module, "WAYLAY-KERNELS\nfake_spin_ns\nfake_fill_u32\n"));
 	CHECK(!cuModuleGetFunction(&spin, module, "fake_spin_ns"));
 	CHECK(!cuModuleGetFunction(&fill, module, "fake_fill_u32"));
-	CHECK(!cuMemAlloc_v2(&memory, 4096));
+	CHECK(!cuMemAlloc_v2(&memory, 4096) && !cuMemAlloc_v2(&other_memory, 4096));
+	CHECK(!cuMemAlloc_v2(&own_memory, 4096));
 	CHECK(!cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 	for (int i = 0; i < 3; i++)
 		CHECK(!cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, stream,
@@ -211,23 +212,23 @@ static void begin(void)
 	CHECK(!cuGraphInstantiateWithFlags(&graph, captured, 0));
 }
 
-static void launch(CUstream on, unsigned times)
+static void launch(CUstream on, CUdeviceptr into, unsigned times)
 {
 	unsigned count = 64, value = 7;
 
 	for (unsigned i = 0; i < times; i++)
 		CHECK(!cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, on,
-				      (void *[]){&memory, &count, &value}, NULL));
+				      (void *[]){&into, &count, &value}, NULL));
 	__atomic_fetch_add(&kernels, times, __ATOMIC_RELAXED);
 }
 
 static void work(unsigned times)
 {
-	launch(stream, times);
+	launch(stream, memory, times);
 	for (unsigned i = 0; i < times; i++) {
-		CHECK(!cuMemcpyDtoHAsync_v2(host, memory, 256 + i, other_stream));
+		CHECK(!cuMemcpyDtoHAsync_v2(host, other_memory, 256 + i, other_stream));
 		copies++;
-		CHECK(!cuMemsetD32Async(memory, 3, 16, other_stream));
+		CHECK(!cuMemsetD32Async(other_memory, 3, 16, other_stream));
 		memsets++;
 	}
 	CHECK(!cuGraphLaunch(graph, stream));
@@ -242,10 +243,10 @@ static void backlog(void)
 
 	CHECK(!cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&ns}, NULL));
 	__atomic_fetch_add(&kernels, 1, __ATOMIC_RELAXED);
-	launch(stream, 5);
+	launch(stream, memory, 5);
 }
 
-static volatile bool stop;
+static _Atomic bool stop;
 
 static void *work_beside(void *unused)
 {
@@ -253,7 +254,7 @@ static void *work_beside(void *unused)
 
 	CHECK(!cuCtxSetCurrent(context) && !cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
 	while (!stop) {
-		launch(own, 17);
+		launch(own, own_memory, 17);
 		CHECK(!cuStreamSynchronize(own));
 	}
 	return unused;

@@ -311,7 +311,8 @@ static inline uint32_t cu_api_at_once(const struct cu_frame *f)
 /* Work was given to the stream: what CUPTI calls it is recorded where that is not known. */
 static inline void cu_device_work(const struct cu_frame *f, uint64_t stream, CUresult status)
 {
-	if (__builtin_expect(wl_cupti_on, 0) && status == CUDA_SUCCESS) {
+	if (__builtin_expect(atomic_load_explicit(&wl_cupti_on, memory_order_relaxed), 0) &&
+	    status == CUDA_SUCCESS) {
 		int saved = errno;
 
 		wl_cupti_stream(stream, f->flags & WL_FLAG_CAPTURED);

@@ -25,7 +25,7 @@ static _Atomic uint32_t state;
 static pid_t owner; /* CUPTI does not live in a forked child */
 
 uint64_t cupti_kinds;
-bool wl_cupti_on;
+_Atomic bool wl_cupti_on;
 
 bool cupti_active(void)
 {
