@@ -64,6 +64,12 @@ if command -v python3 >/dev/null; then
 	"$WAYLAY_BUILD/waylay" export -f jsonl -o trace.jsonl out 2>/dev/null
 	python3 "$WAYLAY_SOURCE/tests/gpu/lib/activity.py" trace.jsonl --least-matched 1
 fi
+if /usr/bin/python3 -c 'import google.protobuf' 2>/dev/null && command -v protoc >/dev/null; then
+	"$WAYLAY_BUILD/waylay" export -o trace.pftrace out 2>/dev/null
+	/usr/bin/python3 "$WAYLAY_SOURCE/tests/perfetto/check_trace.py" trace.pftrace >said || fail "$(cat said)"
+	all=$(($(events gpu_kernel) + $(events gpu_copy) + $(events gpu_memset)))
+	grep -q " $all on devices ($all arrows)" said || fail "an arrow for each of $all: $(cat said)"
+fi
 
 # No thread of ours, and all kinds: a graph is then one record.
 traced WAYLAY_GPU=cupti WAYLAY_THREAD=0 "LD_PRELOAD=$preload" -- none
