@@ -719,9 +719,9 @@ static int bounds_device(struct tbe *t, struct tbe_bounds_report *report)
 int tbe_bounds(struct tbe *t, const struct tbe_io *io, enum tbe_bounds_mode mode,
 	       struct tbe_bounds_report *report)
 {
-	struct tbe_bounds_report own, *to = report                     ? report
-					    : mode == TBE_BOUNDS_FATAL ? &own
-								       : NULL;
+	struct tbe_bounds_report own = {0}, *to = report                     ? report
+						  : mode == TBE_BOUNDS_FATAL ? &own
+									     : NULL;
 	int err = check_io(t, io);
 
 	if (to)

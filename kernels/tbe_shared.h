@@ -15,6 +15,6 @@
 	((33 + (TBE_BLOCK / 32 + 1) * (1 << TBE_SORT_BITS) + 2 + 1025 + 2 * TBE_SORT_TILE) * 4)
 #define TBE_LONG_SHARED_BYTES  ((2 + TBE_BLOCK / 32 * 128) * 4)
 #define TBE_SHORT_SHARED_BYTES (TBE_BLOCK / 32 * 8 * 2 * 512)
-#define TBE_SHORT_BLOCKS      3 /* a multiprocessor at most: what shared memory allows */
+#define TBE_SHORT_BLOCKS       3 /* a multiprocessor at most: what shared memory allows */
 
 #endif
