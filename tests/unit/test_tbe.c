@@ -104,7 +104,8 @@ static uint64_t cases(uint64_t otherwise)
 static void cpu_cases(void **state)
 {
 	(void)state;
-	run(NULL, 0, getenv("WAYLAY_TEST_GPU") ? 0 : cases(1500), 60);
+	if (!getenv("WAYLAY_TEST_GPU"))
+		run(NULL, 0, cases(getenv("WAYLAY_TEST_LONG") ? 10000 : 1500), 60);
 }
 
 static void driver_cases(void **state)
