@@ -258,6 +258,8 @@ struct selection_spec {
 		to_ns;     /* model's clock; what touches it is shown whole. INT64_MIN, MAX: open */
 	const char *range; /* only what touches an instance of this range in its process; NULL */
 	uint32_t categories; /* bits by enum wl_category; 0 all */
+	bool one_host;       /* only the processes of this host: */
+	unsigned host;
 };
 struct selection;
 

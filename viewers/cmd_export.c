@@ -6,15 +6,18 @@
 #include "viewers/viewers.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { KEY_FORMAT, KEY_OUTPUT, KEY_COMPRESS, KEY_TABLE, KEY_WITH, KEY_NO_STACKS };
+enum { KEY_FORMAT, KEY_OUTPUT, KEY_COMPRESS, KEY_TABLE, KEY_WITH, KEY_PER_HOST, KEY_NO_STACKS };
 
 struct export_arguments {
 	struct input input;
 	struct trace_request request;
 	struct export_choice choice;
 	const char *with;
+	bool per_host;
 };
 
 static const struct {
@@ -43,6 +46,8 @@ static const struct option_row rows[] = {
 	 KEY_TABLE},
 	{"with", 0, "FILE",
 	 "lay the GPU rows of a torch.profiler trace of the same run beside ours", KEY_WITH},
+	{"per-host", 0, NULL, "a trace a host, and a manifest that joins them, in the folder FILE",
+	 KEY_PER_HOST},
 	{"no-stacks", 0, NULL, "leave call stacks out", KEY_NO_STACKS},
 };
 
@@ -119,6 +124,9 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 	case KEY_WITH:
 		arguments->with = arg;
 		return 0;
+	case KEY_PER_HOST:
+		arguments->per_host = true;
+		return 0;
 	case KEY_TABLE:
 		return take_tables(arguments, arg, err, err_size);
 	default:
@@ -136,7 +144,12 @@ static void settle(const struct command_line *line, struct export_arguments *arg
 	size_t length;
 
 	if (!request->path)
-		request->path = formats[request->format].file;
+		request->path =
+			arguments->per_host ? "waylay-hosts" : formats[request->format].file;
+	if (arguments->per_host && request->format != TRACE_PERFETTO)
+		options_mistake(line, "--per-host is for perfetto (--format)");
+	if (arguments->per_host && !strcmp(request->path, "-"))
+		options_mistake(line, "--per-host writes several files: name a folder (-o)");
 	if (request->tables && !tables)
 		options_mistake(line, "--table is for csv, jsonl and sqlite (--format)");
 	if (arguments->choice.max_bytes && tables)
@@ -176,6 +189,85 @@ static void say_written(const struct trace_request *request, const struct export
 		    (unsigned long long)result->flows, (unsigned long long)result->bytes);
 }
 
+static int write_one(struct model *model, struct export_arguments *arguments)
+{
+	struct export_result result = {0};
+	int error = export_choose(model, &arguments->choice, &arguments->request.options.selection);
+
+	if (!error)
+		error = trace_write(model, &arguments->request, &result);
+	if (!error)
+		say_written(&arguments->request, &result);
+	selection_free(arguments->request.options.selection);
+	arguments->request.options.selection = NULL;
+	return error;
+}
+
+static const char *host_name(const struct model *model, unsigned host)
+{
+	for (unsigned i = 0; i < model_process_count(model); i++) {
+		if (model_process(model, i)->host == host)
+			return model_process(model, i)->info.host;
+	}
+	return NULL;
+}
+
+/* All traces are on one clock already: the manifest gives the machines their names, by which Perfetto keeps
+ * equal process numbers apart. */
+static int write_manifest(const struct model *model, const char *folder)
+{
+	char path[PATH_MAX], name[256];
+	const char *comma = "";
+	FILE *file;
+	bool failed;
+
+	(void)snprintf(path, sizeof(path), "%s/manifest.json", folder);
+	file = fopen(path, "w");
+	if (file) {
+		(void)fputs("{\"perfetto_manifest\":{\"version\":1,\"files\":[", file);
+		for (unsigned host = 0; host < model_host_count(model); host++) {
+			if (!host_name(model, host))
+				continue;
+			(void)words_clean(host_name(model, host), name, sizeof(name));
+			for (char *at = name; *at; at++)
+				*at = *at == '"' || *at == '\\' ? '_' : *at;
+			(void)fprintf(
+				file,
+				"%s\n{\"path\":\"host%u.pftrace\",\"machine\":{\"name\":\"%s\"}}",
+				comma, host, name);
+			comma = ",";
+		}
+		(void)fputs("\n]}}\n", file);
+	}
+	failed = !file || ferror(file);
+	failed = (file && fclose(file)) || failed;
+	if (failed)
+		say("writing %s: %s: choose another place (-o)", path, strerror(errno));
+	return failed ? -EIO : 0;
+}
+
+static int write_hosts(struct model *model, struct export_arguments *arguments)
+{
+	const char *folder = arguments->request.path;
+	char path[PATH_MAX];
+	int error = mkdir(folder, 0777) && errno != EEXIST ? -errno : 0;
+
+	if (error)
+		say("making the folder %s: %s: choose another place (-o)", folder,
+		    strerror(-error));
+	arguments->request.path = path;
+	arguments->choice.one_host = true;
+	for (unsigned host = 0; host < model_host_count(model) && !error; host++) {
+		if (!host_name(model, host))
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/host%u.pftrace", folder, host);
+		arguments->choice.host = host;
+		error = write_one(model, arguments);
+		arguments->choice.ranked = false; /* left out already */
+	}
+	return error ? error : write_manifest(model, folder);
+}
+
 int cmd_export(int argc, char **argv)
 {
 	static struct export_arguments arguments;
@@ -195,7 +287,6 @@ int cmd_export(int argc, char **argv)
 			   export_choice_options(&arguments.choice),
 			   input_options(&arguments.input)},
 	};
-	struct export_result result = {0};
 	struct kineto *kineto = NULL;
 	struct model *model;
 	char err[512] = "";
@@ -208,19 +299,17 @@ int cmd_export(int argc, char **argv)
 	if (!model)
 		return EXIT_EXCEEDED;
 	arguments.request.max_bytes = arguments.choice.max_bytes;
-	error = export_choose(model, &arguments.choice, &arguments.request.options.selection);
-	if (!error && arguments.with) {
+	error = 0;
+	if (arguments.with) {
 		kineto = kineto_open(model, arguments.with, &error, err, sizeof(err));
 		arguments.request.options.with = kineto;
 		if (error)
 			say("%s", err);
 	}
 	if (!error)
-		error = trace_write(model, &arguments.request, &result);
-	if (!error)
-		say_written(&arguments.request, &result);
+		error = arguments.per_host ? write_hosts(model, &arguments)
+					   : write_one(model, &arguments);
 	kineto_close(kineto);
-	selection_free(arguments.request.options.selection);
 	model_close(model);
 	return error ? EXIT_EXCEEDED : EXIT_HOLDS;
 }

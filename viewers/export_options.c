@@ -175,7 +175,9 @@ int export_choose(struct model *model, const struct export_choice *choice,
 	struct selection_spec spec = {.from_ns = INT64_MIN,
 				      .to_ns = INT64_MAX,
 				      .range = choice->range,
-				      .categories = choice->categories};
+				      .categories = choice->categories,
+				      .one_host = choice->one_host,
+				      .host = choice->host};
 	int64_t first_ns, last_ns, realtime_ns;
 	char err[512] = "";
 	int error;
@@ -185,7 +187,8 @@ int export_choose(struct model *model, const struct export_choice *choice,
 		say("no process has one of these ranks (--rank)");
 		return -ENOENT;
 	}
-	if (!choice->timed && !choice->range && !choice->categories && !choice->max_bytes)
+	if (!choice->timed && !choice->range && !choice->categories && !choice->max_bytes &&
+	    !choice->one_host)
 		return 0;
 	model_bounds(model, &first_ns, &last_ns, &realtime_ns);
 	if (choice->timed)

@@ -17,6 +17,8 @@ struct export_choice {
 	uint64_t ranks[EXPORT_RANKS_MAX / 64];
 	uint32_t categories;
 	uint64_t max_bytes;
+	bool one_host; /* what --per-host asks for, host by host */
+	unsigned host;
 };
 
 struct option_group export_choice_options(struct export_choice *choice);

@@ -4,6 +4,7 @@
  * tools.
  */
 #include "exporters/chrome/chrome.h"
+#include "exporters/model/select.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -123,6 +124,8 @@ static int write_all(struct chrome *chrome)
 		bool merged = false;
 
 		chrome->process = model_process(chrome->model, i);
+		if (!select_process(chrome->options->selection, chrome->process))
+			continue;
 		describe_process(chrome);
 		error = chrome_threads(chrome, &merged);
 		if (!error && merged)

@@ -32,6 +32,8 @@ struct selection {
 	struct model *model;
 	uint32_t categories;
 	struct window whole;
+	bool one_host;
+	unsigned host;
 	bool by_range;
 	struct windows *ranges; /* by process */
 	/* Thinning: buckets below are left out, of the bucket itself some. */
@@ -156,6 +158,8 @@ struct selection *selection_new(struct model *model, const struct selection_spec
 		selection->model = model;
 		selection->categories = spec->categories ? spec->categories : UINT32_MAX;
 		selection->whole = (struct window){spec->from_ns, spec->to_ns};
+		selection->one_host = spec->one_host;
+		selection->host = spec->host;
 		if (spec->range)
 			*error = find_ranges(selection, spec->range);
 	}
@@ -242,6 +246,11 @@ uint64_t selection_thinned(const struct selection *selection, uint64_t *of)
 }
 
 /* --- questions ---------------------------------------------------------------------------------- */
+
+bool select_process(const struct selection *selection, const struct model_process *process)
+{
+	return !selection || !selection->one_host || selection->host == process->host;
+}
 
 bool select_shows(const struct selection *selection, unsigned process, enum wl_category category,
 		  int64_t begin_ns, int64_t end_ns)

@@ -9,6 +9,8 @@
 #include "exporters/exporters.h"
 #include "exporters/model/nest.h"
 
+/* Whether anything of a process is shown. */
+bool select_process(const struct selection *selection, const struct model_process *process);
 /* Whether something of a process is shown, by category and time alone. Times on the model's clock. */
 bool select_shows(const struct selection *selection, unsigned process, enum wl_category category,
 		  int64_t begin_ns, int64_t end_ns);

@@ -3,6 +3,7 @@
  * A model as a Perfetto trace: process by process, thread by thread, in bounded memory. Perfetto
  * sorts by time itself, so the file needs no global order.
  */
+#include "exporters/model/select.h"
 #include "exporters/perfetto/trace.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ int perfetto_export(struct model *model, const char *path, const struct export_o
 		return error;
 	describe_trace(&trace);
 	for (unsigned i = 0; i < model_process_count(model) && !error; i++)
-		error = export_process(&trace, i);
+		if (select_process(trace.options->selection, model_process(model, i)))
+			error = export_process(&trace, i);
 	if (!error && options && options->with)
 		export_kineto(&trace, options->with);
 	if (!error && options && options->progress && options->progress(options->user, 1000))

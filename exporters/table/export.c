@@ -623,6 +623,8 @@ int table_export(struct model *model, const char *path, enum table_format format
 		put_head(&export);
 	for (unsigned i = 0; i < model_process_count(model) && !error; i++) {
 		export.process = model_process(model, i);
+		if (!select_process(export.options->selection, export.process))
+			continue;
 		put_process(&export);
 		error = export_records(&export);
 		forget_stacks(&export);

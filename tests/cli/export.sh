@@ -30,7 +30,19 @@ gzip -dc waylay.json.gz | cmp - waylay.json || fail "waylay.json.gz is not the s
 expect 0 waylay export rec -o /dev/null
 [ -c /dev/null ] || fail "/dev/null was replaced"
 
+expect 0 waylay export rec --per-host -o hosts
+[ -s hosts/host0.pftrace ] || fail "no trace of the one host"
+python3 - <<'EOF' || fail "the manifest"
+import json, os
+manifest = json.load(open("hosts/manifest.json"))["perfetto_manifest"]
+assert manifest["version"] == 1 and len(manifest["files"]) == 1, manifest
+assert manifest["files"][0]["path"] == "host0.pftrace", manifest
+assert manifest["files"][0]["machine"]["name"] == os.uname().nodename, manifest
+EOF
+
 # --- bad ones
+one_line 64 "--per-host is for perfetto" waylay export rec --per-host -f chrome
+one_line 64 "--per-host writes several files" waylay export rec --per-host -o -
 one_line 1 "nowhere/x.pftrace: No such file or directory" waylay export rec -o nowhere/x.pftrace
 mkdir folder
 one_line 1 "folder: Is a directory" waylay export rec -o folder

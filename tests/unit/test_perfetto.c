@@ -154,6 +154,7 @@ static void many_hosts(void **state)
 {
 	struct synthetic *recordings[16];
 	struct export_result result;
+	uint64_t whole, parts = 0;
 	struct model *model;
 	char host[32];
 
@@ -168,6 +169,23 @@ static void many_hosts(void **state)
 	model = model_of(recordings, 16);
 	assert_int_equal(model_host_count(model), 4);
 	check(state, model, NULL, &result);
+	whole = result.slices;
+	for (unsigned one = 0; one < 4; one++) {
+		const struct selection_spec spec = {
+			.from_ns = INT64_MIN, .to_ns = INT64_MAX, .one_host = true, .host = one};
+		struct export_options options = {0};
+		char err[256];
+		int error;
+
+		options.selection = selection_new(model, &spec, &error, err, sizeof(err));
+		assert_non_null(options.selection);
+		export_and_judge(*state, model, perfetto_export, "check_trace.py", "pftrace",
+				 &options, &result);
+		assert_true(result.slices > 0 && result.slices < whole);
+		parts += result.slices;
+		selection_free(options.selection);
+	}
+	assert_int_equal(parts, whole);
 	model_close(model);
 }
 
