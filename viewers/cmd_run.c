@@ -216,10 +216,10 @@ static bool prepare_sink(struct run_arguments *arguments, const struct wl_settin
 		return true;
 	if (!lttng_begin(&arguments->lttng, settings, getenv("WAYLAY_DIR"), getenv("WAYLAY_RUN")))
 		return put("WAYLAY_SINK", "spool");
-	/* Long enough for a daemon that answers, short enough for one that hangs; 0 would lose what a
+	/* The daemon has just answered; many processes at once may take it a while. 0 would lose what a
 	 * short program says. */
 	return ((timeout && *timeout && strcmp(timeout, "0") != 0) ||
-		put("LTTNG_UST_REGISTER_TIMEOUT", "500")) &&
+		put("LTTNG_UST_REGISTER_TIMEOUT", "3000")) &&
 	       (!settings->block || put("LTTNG_UST_ALLOW_BLOCKING", "1"));
 }
 

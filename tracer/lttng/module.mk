@@ -20,3 +20,10 @@ libwaylay-ctf.so_CFLAGS := $(call pkg_cflags,babeltrace2)
 libwaylay-ctf.so_LDFLAGS := -Wl,-soname,libwaylay-ctf.so -Wl,--no-undefined
 libwaylay-ctf.so_LDLIBS := $(call pkg_libs,babeltrace2)
 endif
+ifneq ($(HAVE_BABELTRACE),)
+BENCHES += ctf_import
+ctf_import_SRCS := tests/bench/ctf_import.c $(CTF_SRCS)
+ctf_import_CFLAGS := $(call pkg_cflags,babeltrace2)
+ctf_import_LIBS := libctf libevents
+ctf_import_LDLIBS := $(call pkg_libs,babeltrace2)
+endif
