@@ -27,7 +27,7 @@ enum form { FORM_UNSIGNED, FORM_SIGNED, FORM_TEXT, FORM_RULE, FORM_OTHER };
 struct plan {
 	const bt_event_class *class;
 	const struct wl_event_type *type; /* NULL: a fact about the process */
-	bool foreign;
+	bool foreign, entry;
 	unsigned count;
 	struct {
 		uint8_t role, form, arg;
@@ -184,6 +184,31 @@ static void plan_foreign(struct decoding *d, struct plan *plan, const char *name
 	plan->type = import_type(d->import, name, args, used);
 }
 
+/* Only when all members are there, and are what they should be. */
+static void plan_entry(struct plan *plan, const bt_field_class *payload)
+{
+	static const char *const names[] = {"event", "api", "since", "pid", "tid", "stack"};
+	static const uint8_t forms[] = {FORM_TEXT,     FORM_TEXT,     FORM_UNSIGNED,
+					FORM_UNSIGNED, FORM_UNSIGNED, FORM_TEXT};
+	uint64_t count = payload ? bt_field_class_structure_get_member_count(payload) : 0;
+	unsigned found = 0;
+
+	for (uint64_t i = 0; i < count && i < FIELDS_MAX; i++) {
+		const bt_field_class_structure_member *member =
+			bt_field_class_structure_borrow_member_by_index_const(payload, i);
+
+		for (unsigned k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+			if (strcmp(names[k], bt_field_class_structure_member_get_name(member)) ==
+				    0 &&
+			    form_of(bt_field_class_structure_member_borrow_field_class_const(
+				    member)) == (enum form)forms[k]) {
+				plan->fields[k].arg = (uint8_t)i;
+				found++;
+			}
+	}
+	plan->entry = found == sizeof(names) / sizeof(names[0]);
+}
+
 static struct plan *plan_of(struct decoding *d, const bt_event *event)
 {
 	const bt_event_class *class = bt_event_borrow_class_const(event);
@@ -211,6 +236,8 @@ static struct plan *plan_of(struct decoding *d, const bt_event *event)
 	plan->type = type_named(d, name + sizeof(PROVIDER) - 1);
 	if (plan->type)
 		plan_known(plan, payload);
+	else if (strcmp(name, PROVIDER "entry") == 0)
+		plan_entry(plan, payload);
 	return plan;
 }
 
@@ -387,15 +414,50 @@ static void fact_clock(struct import_process *p, const bt_field *payload)
 	import_clock(p, &clock);
 }
 
-static void fact_entry(struct decoding *d, struct import_thread *t, const bt_field *payload)
-{
-	const char *name = keep(d, payload, "event");
-	const struct wl_event_type *type = type_named(d, name);
+/* Nearly as many as records: by place, since finding members by name takes longer than all else. */
+enum entry_member {
+	ENTRY_EVENT,
+	ENTRY_API,
+	ENTRY_SINCE,
+	ENTRY_PID,
+	ENTRY_TID,
+	ENTRY_STACK,
 
+};
+
+static const bt_field *entry_field(const struct plan *plan, const bt_field *payload,
+				   enum entry_member member)
+{
+	return bt_field_structure_borrow_member_field_by_index_const(payload,
+								     plan->fields[member].arg);
+}
+
+static uint32_t entry_text(struct decoding *d, const struct plan *plan, const bt_field *payload,
+			   enum entry_member member)
+{
+	const bt_field *field = entry_field(plan, payload, member);
+
+	return import_text(d->import, bt_field_string_get_value(field),
+			   bt_field_string_get_length(field));
+}
+
+static int event_entry(struct decoding *d, const struct plan *plan, const bt_field *payload)
+{
+	struct import_process *p =
+		process_get(d, (int64_t)number_of(entry_field(plan, payload, ENTRY_PID)), NULL);
+	struct import_thread *t =
+		p ? import_thread(p, (int64_t)number_of(entry_field(plan, payload, ENTRY_TID)))
+		  : NULL;
+	const struct wl_event_type *type =
+		type_named(d, bt_field_string_get_value(entry_field(plan, payload, ENTRY_EVENT)));
+
+	if (!t)
+		return -ENOMEM;
 	if (type)
-		import_entry(t, type, member_text(d, payload, "api"),
-			     member_text(d, payload, "stack"),
-			     (int64_t)member_number(payload, "since"));
+		import_entry(t, type, entry_text(d, plan, payload, ENTRY_API),
+			     entry_text(d, plan, payload, ENTRY_STACK),
+			     (int64_t)number_of(entry_field(plan, payload, ENTRY_SINCE)));
+	return 0;
 }
 
 static int fact(struct decoding *d, const char *what, const bt_field *payload)
@@ -422,14 +484,11 @@ static int fact(struct decoding *d, const char *what, const bt_field *payload)
 			info->drops[reason] += member_number(payload, "count");
 	} else if (strcmp(what, "end") == 0) {
 		info->ended = true;
-	} else if (strcmp(what, "thread") == 0 || strcmp(what, "entry") == 0) {
+	} else if (strcmp(what, "thread") == 0) {
 		t = import_thread(p, (int64_t)member_number(payload, "tid"));
 		if (!t)
 			return -ENOMEM;
-		if (what[0] == 't')
-			import_thread_name(t, member_text(d, payload, "name"));
-		else
-			fact_entry(d, t, payload);
+		import_thread_name(t, member_text(d, payload, "name"));
 	}
 	return 0;
 }
@@ -459,6 +518,8 @@ static int message_event(struct decoding *d, const bt_message *message)
 		return 0;
 	if (plan->type)
 		return event_known(d, plan, payload, snapshot);
+	if (plan->entry)
+		return event_entry(d, plan, payload);
 	return fact(d, bt_event_class_get_name(plan->class) + sizeof(PROVIDER) - 1, payload);
 }
 
