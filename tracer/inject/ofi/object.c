@@ -99,7 +99,8 @@ void ofi_forget(const void *fid)
 	if (object->kind != WL_ofi_kind_mr)
 		bindings_forget(fid);
 	object->kind = 0;
-	object->format = object->iface = object->hmem = object->unrecorded = 0;
+	object->format = object->iface = object->hmem = 0;
+	atomic_store_explicit(&object->unrecorded, 0, memory_order_relaxed);
 	object->address = object->bytes = 0;
 	object->addr_format = 0;
 	atomic_store_explicit(&object->fid, 0, memory_order_release);
