@@ -159,7 +159,8 @@ struct cuda_grid {
 int cuda_launch(struct cuda *cuda, struct CUfunc_st *function, const char *name,
 		struct cuda_grid grid, void **params);
 
-/* Measures copies within device memory in bytes a second, read and written bytes both counted. */
+/* Measures copies within device memory in bytes a second, read and written bytes both counted; 0 on a
+ * simulated device. */
 int cuda_copy_rate(struct cuda *cuda, double *bytes_per_s);
 
 #endif

@@ -490,11 +490,14 @@ static void print_head(const struct options *o, const struct cuda *cuda, double 
 		return;
 	}
 	if (cuda)
-		printf("# %s, %d multiprocessors, driver %d.%d, device code by %s, copies run at %.0f GB/s\n",
-		       cuda->name, cuda->sm_count, cuda->driver_version / 1000,
-		       cuda->driver_version % 1000 / 10, kernels_image_maker, rate * 1e-9);
+		printf("# %s, %d multiprocessors, driver %d.%d, device code by %s", cuda->name,
+		       cuda->sm_count, cuda->driver_version / 1000,
+		       cuda->driver_version % 1000 / 10, kernels_image_maker);
 	else
-		printf("# CPU back end\n");
+		printf("# CPU back end");
+	if (rate > 0)
+		printf(", copies run at %.0f GB/s", rate * 1e-9);
+	printf("\n");
 	printf("# n %u, batch %u, k %u (%u for positives), row %u bytes, label %u bytes, seed %llu; %u calls after %u\n",
 	       o->config.n, o->config.batch, o->config.k, o->config.k_pos, o->config.row_bytes,
 	       sampler_label_bytes(o->config.label), (unsigned long long)o->config.seed, o->calls,

@@ -435,11 +435,14 @@ static void print_head(const struct run *r)
 		return;
 	}
 	if (r->cuda)
-		printf("# %s, %d multiprocessors, driver %d.%d, device code by %s, copies run at %.0f GB/s\n",
-		       r->cuda->name, r->cuda->sm_count, r->cuda->driver_version / 1000,
-		       r->cuda->driver_version % 1000 / 10, kernels_image_maker, r->rate * 1e-9);
+		printf("# %s, %d multiprocessors, driver %d.%d, device code by %s", r->cuda->name,
+		       r->cuda->sm_count, r->cuda->driver_version / 1000,
+		       r->cuda->driver_version % 1000 / 10, kernels_image_maker);
 	else
-		printf("# CPU back end\n");
+		printf("# CPU back end");
+	if (r->rate > 0)
+		printf(", copies run at %.0f GB/s", r->rate * 1e-9);
+	printf("\n");
 	printf("# %u tables of %u x %u %s, batch %u, %u lookups a bag (%s", o->tables, o->rows,
 	       o->dim, tbe_type_names[c->type], c->batch, o->length, tbe_spread_names[o->spread]);
 	if (o->spread != TBE_UNIFORM)
