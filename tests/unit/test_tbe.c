@@ -114,6 +114,7 @@ static void driver_cases(void **state)
 	if (!cuda)
 		skip();
 	run(cuda, 0, cases(100), 300);
+	run(cuda, 1000072, 1, 200000); /* sums beyond what FP32 holds exactly */
 	if (getenv("WAYLAY_TEST_GPU"))
 		run(cuda, 1000000, cases(100) / 20, 200000);
 }
