@@ -21,11 +21,7 @@
 #define PART(name) extern const char page_##name[], page_##name##_end[]
 PART(css);
 PART(html);
-PART(words);
-PART(tables);
-PART(charts);
-PART(timeline);
-PART(main);
+PART(script);
 
 static void put(struct output *output, const char *text)
 {
@@ -130,8 +126,6 @@ static int put_data(struct output *output, struct model *model, const struct ana
 	json_t *report = report_object(model, analysis), *extra = json_object();
 	json_t *sources = json_object();
 	time_t recorded = recorded_until(model);
-	char *events = NULL;
-	size_t length = 0;
 	int error;
 
 	sources_add(sources, analysis->sites, analysis->site_count, recorded);
@@ -145,27 +139,28 @@ static int put_data(struct output *output, struct model *model, const struct ana
 		error = put_json(output, "extra", extra);
 	json_decref(report);
 	json_decref(extra);
-	if (!error)
-		error = html_timeline_events(timeline, &events, &length);
-	if (!error) {
-		put(output, "<script type=\"text/plain\" id=\"events\">");
-		output_write(output, events, length);
-		put(output, "</script>\n");
-	}
-	free(events);
 	return error;
+}
+
+/* Last, so that the rest is shown while these are still read. */
+static int put_events(struct output *output, const struct html_timeline *timeline)
+{
+	char *events = NULL;
+	size_t length = 0;
+	int error = html_timeline_events(timeline, &events, &length);
+
+	if (error)
+		return error;
+	put(output, "<script type=\"text/plain\" id=\"events\">");
+	output_write(output, events, length);
+	put(output, "</script>\n");
+	free(events);
+	return 0;
 }
 
 static int put_page(struct output *output, struct model *model, const struct analysis *analysis,
 		    const struct html_timeline *timeline)
 {
-	static const struct {
-		const char *begin, *end;
-	} scripts[] = {{page_words, page_words_end},
-		       {page_tables, page_tables_end},
-		       {page_charts, page_charts_end},
-		       {page_timeline, page_timeline_end},
-		       {page_main, page_main_end}};
 	int error;
 
 	/* Nothing is fetched, whatever a recording holds. */
@@ -178,10 +173,12 @@ static int put_page(struct output *output, struct model *model, const struct ana
 	put(output, "</style>\n</head>\n<body>\n");
 	output_write(output, page_html, (size_t)(page_html_end - page_html));
 	error = put_data(output, model, analysis, timeline);
-	put(output, "<script>\n\"use strict\";\n");
-	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
-		output_write(output, scripts[i].begin, (size_t)(scripts[i].end - scripts[i].begin));
-	put(output, "</script>\n</body>\n</html>\n");
+	put(output, "<script>\n");
+	output_write(output, page_script, (size_t)(page_script_end - page_script));
+	put(output, "</script>\n");
+	if (!error)
+		error = put_events(output, timeline);
+	put(output, "</body>\n</html>\n");
 	return error;
 }
 

@@ -8,7 +8,7 @@
 #include "viewers/report_json.h"
 
 /* Events of the timeline; the shortest are left out beyond. */
-#define HTML_EVENTS_MAX 1000000u
+#define HTML_EVENTS_MAX 2000000u
 
 struct html_timeline;
 /* Reads the records for the timeline. NULL with *error = -errno. */

@@ -25,3 +25,19 @@ $(foreach t,$(VIEWERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/sy
 	$(eval $(t)_LIBS := $(VIEWERS_LIBS)) \
 	$(eval $(t)_LDLIBS := $(VIEWERS_LDLIBS) $(call pkg_libs,cmocka)))
 endif
+
+# bench_page.sh, page.sh and any other that wants a recording of many events
+TEST_PROGRAMS += make_recording
+make_recording_SRCS := tests/bench/make_recording.c
+make_recording_CFLAGS := -ftls-model=initial-exec
+make_recording_LIBS := libspoolwriter libevents
+
+# The page's script with its libraries: from the npm registry, as viewers/page/package-lock.json pins them.
+# Needs node; building Waylay does not, since the result is in the source.
+.PHONY: viewers
+viewers: ## build the report page's script again (needs node and npm), and the Perfetto UI's tree
+	@mkdir -p $(O)/page
+	$(Q)cp viewers/page/package.json viewers/page/package-lock.json $(O)/page
+	$(Q)cd $(O)/page && npm ci --ignore-scripts --no-audit --no-fund --silent
+	$(Q)node viewers/page/build.mjs $(O)/page/node_modules viewers/page/built.js
+	$(Q)python3 scripts/perfetto_server.py

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens a report page from disk and uses it:  page.py PAGE REPORT.json [PICTURES]"""
+import itertools
 import json
+import math
 import os
 import sys
 
@@ -13,6 +15,39 @@ pictures = sys.argv[3] if len(sys.argv) > 3 else None
 
 def rows(browser, table, column):
     return browser.run(f"[...document.querySelectorAll('#{table} tbody tr')].map((row) => row.children[{column}].textContent)")
+
+
+def check_colours(palette):
+    """No two kinds of bar alike, as eyes without one sort of cone see them; WCAG's contrast of words on them."""
+    # Severe forms, after Machado, Oliveira and Fernandes (2009).
+    seen_by = {
+        "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+        "protanopes": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+        "deuteranopes": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+        "tritanopes": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    }
+
+    def linear(text):
+        text = "".join(2 * one for one in text[1:]) if len(text) == 4 else text[1:]
+        return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (int(text[i:i + 2], 16) / 255 for i in (0, 2, 4))]
+
+    def times(matrix, vector):
+        return [sum(a * b for a, b in zip(row, vector)) for row in matrix]
+
+    def lab(rgb):
+        x, y, z = [v / white for v, white in zip(times(((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505)), rgb), (0.9505, 1, 1.089))]
+        x, y, z = [v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z)]
+        return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+    bars = [name for name in palette if not name.endswith("-text")]
+    for who, matrix in seen_by.items():
+        seen = {name: lab([min(1, max(0, one)) for one in times(matrix, linear(palette[name]))]) for name in bars}
+        for a, b in itertools.combinations(bars, 2):
+            apart = math.dist(seen[a], seen[b])
+            assert apart > 15, (who, a, b, apart)
+    for name in bars:
+        light, dark = sorted((sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(palette[one])))) for one in (name, name + "-text"))[::-1]
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, light, dark)
 
 
 for dark in False, True:
@@ -85,20 +120,59 @@ for dark in False, True:
         # The longest wait of the recording, in the middle of the picture.
         browser.run("""(() => { const view = waylayTimeline; let best = null;
             for (const track of view.tracks.filter((one) => one.kind === "waits"))
-                track.levels[0].begin.forEach((begin, i) => { const length = track.levels[0].end[i] - begin;
+                track.row.begin.forEach((begin, i) => { const length = track.row.end[i] - begin;
                     if (!best || length > best.length) best = {track, begin, length, i}; });
             view.show(best.begin - best.length, best.begin + 2 * best.length); window.longest = best; })()""")
         browser.until("!waylayTimeline.pending")
-        row = browser.run("26 + (waylayTimeline.tracks.indexOf(longest.track) + 0.5) * waylayTimeline.row")
+        row = browser.run("waylayTimeline.rowAt(waylayTimeline.tracks.indexOf(longest.track))")
         x, y, left, top, width, height = browser.place("#chart")
-        middle = left + 210 + (width - 210) / 2
+        at = browser.run('waylayTimeline.left')
+        middle = left + at + (width - at) / 2
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=middle, y=top + row)
         said = browser.run("document.getElementById('tip').textContent")
-        assert browser.run("waylayTimeline.data.names[longest.track.names[longest.i]].label") in said, said
+        assert browser.run("waylayTimeline.data.names[longest.track.row.names[longest.i]].label") in said, said
         browser.click_at(middle, top + row)
         browser.until("!document.getElementById('detail').hidden")
         place = browser.run("document.querySelector('#detail h2').textContent")
-        assert place in browser.run("waylayTimeline.data.names[longest.track.names[longest.i]].place"), place
+        assert place in browser.run("waylayTimeline.data.names[longest.track.row.names[longest.i]].place"), place
+
+        # By the keyboard alone: from row to row and event to event, said in words, to the place.
+        browser.run("location.hash = ''")
+        browser.until("document.getElementById('detail').hidden")
+        browser.run("document.getElementById('chart').focus()")
+        kinds = browser.run("waylayTimeline.tracks.length")
+        waits_row = browser.run("waylayTimeline.tracks.findIndex((one) => one.kind === 'waits')")
+        for key in ["PageUp"] * (1 + kinds // 10) + ["ArrowDown"] * waits_row:
+            browser.key(key)
+        assert browser.run("waylayTimeline.tracks.indexOf(waylayTimeline.chosen.track)") == waits_row
+        index, last = browser.run("[waylayTimeline.chosen.index, waylayTimeline.chosen.track.count - 1]")
+        browser.key(".")
+        assert browser.run("waylayTimeline.chosen.index") == min(index + 1, last)
+        assert browser.run("waylayTimeline.words(waylayTimeline.chosen) === document.getElementById('tip').textContent")
+        browser.key(",")
+        assert browser.run("waylayTimeline.chosen.index") == max(0, min(index, last - 1))
+        browser.key("Enter")
+        browser.until("!document.getElementById('detail').hidden")
+
+        # A row's kind is hidden and shown.
+        browser.run("location.hash = ''")
+        browser.until("document.getElementById('detail').hidden")
+        browser.click("#timeline-kinds li:nth-child(1) input")
+        assert browser.run("waylayTimeline.tracks.length") < kinds
+        browser.click("#timeline-kinds li:nth-child(1) input")
+        assert browser.run("waylayTimeline.tracks.length") == kinds
+
+        # Colours are told apart also by who sees fewer of them, and words on bars are read.
+        palette = dict(browser.run("['waits', 'copies', 'transfers', 'registrations', 'ranges', 'device', 'waits-text', 'copies-text', 'transfers-text',"
+                                   " 'registrations-text', 'ranges-text', 'device-text'].map((name) => [name, waylayTimeline.colour(name)])"))
+        check_colours(palette)
+
+        # Narrow, as a phone: nothing beyond the edge but tables, which scroll.
+        browser.call("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=1, mobile=False)
+        assert browser.run("document.documentElement.scrollWidth") <= 360
+        if pictures:
+            browser.picture(f"{pictures}/narrow-{'dark' if dark else 'light'}.png")
+        browser.call("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
 
         # Every table is named for screen readers, pictures have words, all can be reached by keys.
         browser.run("location.hash = ''")

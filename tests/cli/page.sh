@@ -20,6 +20,10 @@ cmp -s page.html out || fail "the page on standard output"
 one_line 1 "nowhere/page.html: No such file or directory" waylay report --html nowhere/page.html rec
 one_line 64 "exclude each other" waylay report --json --html page.html rec
 [ "$(wc -c <page.html)" -lt 2000000 ] || fail "the page is large"
+# The shipped script is made of the present sources (`make viewers`).
+(cd "$WAYLAY_SOURCE/viewers/page" && for file in $(find . -maxdepth 1 -type f | sed "s,^./,," | LC_ALL=C sort | grep -E '\.(js|mjs|json)$' | grep -v '^built\.js$'); do cat "$file"; done) |
+	sha256sum | cut -d ' ' -f 1 >sources
+grep -qF "sources $(cat sources)." "$WAYLAY_SOURCE/viewers/page/built.js" || fail "viewers/page/built.js is old: run make viewers"
 # Nothing in a page comes from elsewhere, and nothing of a recording ends a script.
 # Made in the source's folder, so that its lines are found.
 (cd "$WAYLAY_SOURCE" && waylay report --html "$here/page.html" "$here/rec") || fail "the page with sources"

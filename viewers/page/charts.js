@@ -1,46 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Pictures of few numbers, as SVG, each with its numbers in words. */
+import {scaleLinear, scaleLog} from "d3-scale";
+import {curveStepAfter, line} from "d3-shape";
+import {inBytes, inCount, make} from "./words.js";
 
 function frame(width, height, label) {
 	return make("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label});
 }
 
 /* points: [capacity, hits, time]; hits of total, on a logarithmic axis of capacities. */
-function curve(points, total, knee, inWords, label) {
+export function curve(points, total, knee, inWords, label) {
 	const width = 480, height = 240, left = 48, bottom = 34, top = 12, right = 14;
 	const svg = frame(width, height, label);
-	const low = Math.log2(Math.max(1, points[0][0])), high = Math.max(low + 1, Math.log2(points[points.length - 1][0]));
-	const x = (capacity) => left + (width - left - right) * (Math.log2(Math.max(1, capacity)) - low) / (high - low);
-	const y = (hits) => height - bottom - (height - bottom - top) * hits / Math.max(1, total);
-	for (let i = 0; i <= 4; i++) {
-		const at = y(total * i / 4);
+	const least = Math.max(1, points[0][0]), most = Math.max(2 * least, points[points.length - 1][0]);
+	const x = scaleLog([least, most], [left, width - right]).base(2);
+	const y = scaleLinear([0, Math.max(1, total)], [height - bottom, top]);
+	for (const part of [0, 0.25, 0.5, 0.75, 1]) {
+		const at = y(total * part);
 		svg.append(make("line", {class: "grid", x1: left, x2: width - right, y1: at, y2: at}),
-			make("text", {x: left - 6, y: at + 4, "text-anchor": "end"}, 25 * i + " %"));
+			make("text", {x: left - 6, y: at + 4, "text-anchor": "end"}, 100 * part + " %"));
 	}
-	const steps = Math.max(1, Math.ceil((high - low) / 5));
-	for (let exponent = Math.ceil(low); exponent <= high; exponent += steps)
-		svg.append(make("text", {x: x(2 ** exponent), y: height - 14, "text-anchor": "middle"}, inWords(2 ** exponent)));
-	let path = `M${x(points[0][0])} ${y(0)}`;
-	let before = 0;
-	for (const [capacity, hits] of points) {
-		path += `L${x(capacity)} ${y(before)}L${x(capacity)} ${y(hits)}`;
-		before = hits;
+	for (const capacity of x.ticks(5))
+		svg.append(make("text", {x: x(capacity), y: height - 14, "text-anchor": "middle"}, inWords(capacity)));
+	const steps = [[least, 0], ...points.map(([capacity, hits]) => [Math.max(1, capacity), hits]), [most, points[points.length - 1][1]]];
+	svg.append(make("path", {d: line((one) => x(one[0]), (one) => y(one[1])).curve(curveStepAfter)(steps),
+		fill: "none", stroke: "var(--registrations)", "stroke-width": 2.5}));
+	if (knee !== null) {
+		const at = x(Math.max(1, knee)), before = at > width - 130;
+		svg.append(make("line", {x1: at, x2: at, y1: top, y2: height - bottom, stroke: "var(--text)", "stroke-dasharray": "4 3"}),
+			make("text", {x: before ? at - 4 : at + 4, y: height - bottom - 6, "text-anchor": before ? "end" : "start"}, "95 % at " + inWords(knee)));
 	}
-	path += `L${width - right} ${y(before)}`;
-	svg.append(make("path", {d: path, fill: "none", stroke: "var(--registrations)", "stroke-width": 2.5}));
-	if (knee !== null)
-		svg.append(make("line", {x1: x(knee), x2: x(knee), y1: top, y2: height - bottom, stroke: "var(--text)", "stroke-dasharray": "4 3"}),
-			make("text", {x: Math.min(x(knee) + 4, width - 130), y: height - bottom - 6}, "95 % at " + inWords(knee)));
 	return svg;
 }
 
 /* sizes: [bytes, count, moved] */
-function histogram(sizes, label) {
+export function histogram(sizes, label) {
 	const width = 480, row = 20, left = 80;
-	const most = Math.max(...sizes.map((size) => size[1]));
+	const x = scaleLinear([0, Math.max(...sizes.map((size) => size[1]))], [0, width - left - 170]);
 	const svg = frame(width, sizes.length * row + 6, label);
 	sizes.forEach(([bytes, count, moved], i) => {
-		const long = Math.max(1, (width - left - 170) * count / most);
+		const long = Math.max(1, x(count));
 		svg.append(make("text", {x: left - 6, y: i * row + 15, "text-anchor": "end"}, "≤ " + inBytes(bytes)),
 			make("rect", {x: left, y: i * row + 3, width: long, height: row - 5, fill: "var(--transfers)"}),
 			make("text", {x: left + long + 5, y: i * row + 15}, inCount(count) + " (" + inBytes(moved) + ")"));
@@ -49,7 +48,7 @@ function histogram(sizes, label) {
 }
 
 /* Bytes from each process to each of its peers: numbers, shaded by how many. */
-function matrix(peers) {
+export function matrix(peers, processName) {
 	const sends = peers.filter((one) => one.peer !== null && /send|write/.test(one.operation));
 	if (!sends.length)
 		return null;

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The page: sections of the report, a page for each place, and the timeline when it is unpacked. */
+import {curve, histogram, matrix} from "./charts.js";
+import {numbered, table} from "./tables.js";
+import {Timeline} from "./timeline.js";
+import {decode, inflated} from "./unpack.js";
+import {inBytes, inCount, inPercent, inTime, make, plural} from "./words.js";
+
 const report = JSON.parse(document.getElementById("report").textContent);
 const extra = JSON.parse(document.getElementById("extra").textContent);
 const byId = (id) => document.getElementById(id);
@@ -145,7 +151,7 @@ function transfers() {
 		facts(["Network idle", inTime(network.idle_ns) + " of " + inTime(network.span_ns)], ["Most in flight", inBytes(network.peak_bytes_in_flight)], ["Empty polls", inCount(report.totals.empty_polls)]),
 		table("transfers-table", "Transfers by operation", [{name: "Operation", key: "operation"}, numbered("Count", "count"), numbered("Bytes", "bytes", inBytes), numbered("Latency p50", "latency_p50_ns", inTime),
 			numbered("p99", "latency_p99_ns", inTime), numbered("Retries", "retries"), numbered("Unfinished", "unfinished"), numbered("Failed", "failed")], report.transfers, {rowHeads: true}),
-		charts, matrix(report.peers),
+		charts, matrix(report.peers, processName),
 		table("peers-table", "Transfers by process, operation and peer", [{name: "Process", key: "process", show: processName}, {name: "Operation", key: "operation"},
 			{name: "Peer", key: "peer", show: (peer) => peer === null ? "any" : String(peer)}, numbered("Count", "count"), numbered("Bytes", "bytes", inBytes),
 			numbered("Bandwidth", (row) => row.busy_ns ? row.bytes * 1e9 / row.busy_ns : 0, (rate) => inBytes(rate) + "/s"), numbered("Latency p50", "latency_p50_ns", inTime), numbered("p99", "latency_p99_ns", inTime)], report.peers));
@@ -215,9 +221,10 @@ async function timeline() {
 		return;
 	}
 	const kinds = [...new Set(data.tracks.map((track) => track.kind))], filter = byId("timeline-kinds");
-	decode(await inflated(byId("events").textContent), data.tracks);
-	const all = data.tracks, canvas = byId("chart");
-	const view = window.waylayTimeline = new Timeline(data, canvas, byId("tip"), (name) => {
+	await decode(await inflated(byId("events").textContent), data.tracks);
+	byId("events").remove();
+	const all = data.tracks;
+	const view = window.waylayTimeline = new Timeline(data, {box: byId("chart-box"), canvas: byId("chart"), space: byId("chart-space"), tip: byId("tip")}, (name) => {
 		const site = siteOf.get(name.site);
 		if (site)
 			location.hash = siteLink(site);
@@ -244,9 +251,11 @@ summary();
 if (extra.timeline.tracks.length)
 	section("timeline", "Timeline", make("p", {id: "timeline-state", role: "status"}, "Unpacking…"), make("div", {id: "timeline-body", hidden: true},
 		make("div", {class: "tools"}, make("button", {type: "button", id: "zoom-in"}, "Zoom in"), make("button", {type: "button", id: "zoom-out"}, "Zoom out"), make("button", {type: "button", id: "zoom-all"}, "All"),
-			make("span", {class: "soft"}, "Drag to move; + and −, arrow keys and the wheel once it has the focus; a click opens the place.")),
+			make("span", {class: "soft"}, "Drag to move; once it has the focus the wheel or + and − zoom, arrow keys move; up, down, comma and period go from event to event, Enter or a click opens the place.")),
 		make("ul", {class: "legend", id: "timeline-kinds", "aria-label": "Rows that are shown"}),
-		make("canvas", {id: "chart", tabindex: 0, role: "application", "aria-label": "Timeline of synchronizations, copies, transfers and registrations by process and thread; the tables on this page hold the same in numbers"}),
+		make("div", {id: "chart-box"},
+			make("canvas", {id: "chart", tabindex: 0, role: "application", "aria-describedby": "tip", "aria-label": "Timeline of synchronizations, copies, transfers and registrations by process and thread; the tables on this page hold the same in numbers"}),
+			make("div", {id: "chart-space"})),
 		make("div", {id: "tip", role: "status"})));
 sites("waits", "synchronizations", "Synchronizations");
 sites("stages", "staged", "Staged copies");
@@ -262,7 +271,14 @@ processes();
 byId("sections").append(...sections.map(({id, title}) => make("li", {}, make("a", {href: "#" + id}, title))));
 window.addEventListener("hashchange", route);
 route();
-/* The tables are shown before the timeline is unpacked. */
-requestAnimationFrame(() => setTimeout(() => timeline().catch((error) => {
-	byId("timeline-state").textContent = "The timeline cannot be shown: " + error.message;
-}), 0));
+performance.mark("waylay-shown");
+/* The events come after this script: all else is shown before they are read. */
+function unpack() {
+	requestAnimationFrame(() => setTimeout(() => timeline().catch((error) => {
+		byId("timeline-state").textContent = "The timeline cannot be shown: " + error.message;
+	}), 0));
+}
+if (document.readyState === "loading")
+	document.addEventListener("DOMContentLoaded", unpack);
+else
+	unpack();

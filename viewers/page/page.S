@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of the page, as they are in the source.
+ * The parts of the page. built.js is made of the scripts beside it: `make viewers`.
  */
 	.section .rodata
 #define PART(name, file)                                                                           \
@@ -9,9 +9,5 @@
 	page_##name: .incbin file; page_##name##_end: .byte 0
 PART(css, "viewers/page/page.css")
 PART(html, "viewers/page/page.html")
-PART(words, "viewers/page/words.js")
-PART(tables, "viewers/page/tables.js")
-PART(charts, "viewers/page/charts.js")
-PART(timeline, "viewers/page/timeline.js")
-PART(main, "viewers/page/main.js")
+PART(script, "viewers/page/built.js")
 	.section .note.GNU-stack, "", %progbits

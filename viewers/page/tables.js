@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tables that are sorted by a click on a column's name and filtered by words. */
+import {inCount, make, plural} from "./words.js";
+
+const byWords = new Intl.Collator(undefined, {numeric: true});
+
+/* Rows that are shown at first, and more at a time: a page of 100,000 rows is none. */
+const FIRST = 100, MORE = 1000;
 
 /* columns: {name, key (of a row, or a function of it), show (a function of the value and the row), number, link} */
-function table(id, caption, columns, rows, options = {}) {
+export function table(id, caption, columns, rows, options = {}) {
 	const value = (row, column) => typeof column.key === "function" ? column.key(row) : row[column.key];
 	const shown = (row, column) => column.show ? column.show(value(row, column), row) : String(value(row, column) ?? "");
 	const body = make("tbody");
 	const count = make("span", {class: "soft", "aria-live": "polite"});
-	const limit = options.limit || 100;
-	let sorted = null, falling = true, all = false, filter = "";
-	const more = make("button", {type: "button"}, "Show all");
+	let sorted = null, falling = true, limit = FIRST, filter = "";
+	const more = make("button", {type: "button"});
 	const heads = columns.map((column) => {
 		const button = make("button", {type: "button"}, column.name);
 		const head = make("th", {scope: "col", class: column.number ? "number" : undefined, "aria-sort": "none"}, button);
@@ -25,7 +30,7 @@ function table(id, caption, columns, rows, options = {}) {
 
 	function compare(a, b) {
 		const x = value(a, sorted), y = value(b, sorted);
-		const order = typeof x === "number" && typeof y === "number" ? x - y : String(x ?? "").localeCompare(String(y ?? ""));
+		const order = typeof x === "number" && typeof y === "number" ? x - y : byWords.compare(String(x ?? ""), String(y ?? ""));
 		return falling ? -order : order;
 	}
 	function fill() {
@@ -38,9 +43,9 @@ function table(id, caption, columns, rows, options = {}) {
 			list = list.slice().sort(compare);
 		count.textContent = list.length === rows.length ? plural(rows.length, "row") :
 			inCount(list.length) + " of " + plural(rows.length, "row");
-		more.hidden = all || list.length <= limit;
-		if (!all)
-			list = list.slice(0, limit);
+		more.hidden = list.length <= limit;
+		more.textContent = list.length - limit <= MORE ? "Show all" : "Show " + inCount(MORE) + " more";
+		list = list.slice(0, limit);
 		body.replaceChildren(...list.map((row) => make("tr", {}, ...columns.map((column, i) => {
 			const text = shown(row, column);
 			const link = column.link && column.link(row);
@@ -51,7 +56,7 @@ function table(id, caption, columns, rows, options = {}) {
 		}))));
 	}
 	more.addEventListener("click", () => {
-		all = true;
+		limit += MORE;
 		fill();
 	});
 	const input = make("input", {type: "search", "aria-label": "Filter: " + caption, placeholder: "filter"});
@@ -59,16 +64,16 @@ function table(id, caption, columns, rows, options = {}) {
 		filter = input.value;
 		fill();
 	});
-	/* Paper has no buttons: all rows are printed. */
+	/* Paper has no buttons: all rows are printed, up to some 40 pages of them. */
 	window.addEventListener("beforeprint", () => {
-		if (!all && rows.length > limit && rows.length <= 2000) {
-			all = true;
+		if (rows.length > limit && rows.length <= 2 * MORE) {
+			limit = rows.length;
 			fill();
 		}
 	});
 	fill();
 	return make("div", {id}, make("div", {class: "tools"}, rows.length > 5 ? input : null, count, more),
-		make("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": caption},
+		make("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "Table: " + caption},
 			make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...heads)), body)));
 }
-const numbered = (name, key, show) => ({name, key, number: true, show: show || inCount});
+export const numbered = (name, key, show) => ({name, key, number: true, show: show || inCount});
