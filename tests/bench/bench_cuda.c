@@ -2,13 +2,14 @@
  *
  * What a hooked CUDA call costs over the bare one, on the simulated driver, beside two clock reads.
  *
- *     bench_cuda [BUILD_DIR]
+ *     bench_cuda [BUILD_DIR [COSTS]]
  *
  * On another driver with WAYLAY_TEST_DRIVER=libcuda.so.1, and there beside a tool that the driver loads, such
- * as a client of CUPTI, with WAYLAY_TEST_CUPTI=TOOL.so (tests/gpu/call_cost.sh).
+ * as a client of CUPTI, with WAYLAY_TEST_CUPTI=TOOL.so (tests/gpu/call_cost.sh). With LTTng as the sink where
+ * its tools are (tests/bench/with_lttng.sh, found by WAYLAY_SOURCE).
  *
- * Once without stacks and once with the default ones (on waits, stages and registrations), each in a
- * process of its own. Bare and hooked calls alternate in rounds; the median round is shown. Between
+ * Once without stacks, once with the default ones (on waits, stages and registrations), once with LTTng, each
+ * in a process of its own. Bare and hooked calls alternate in rounds; the median round is shown. Between
  * rounds there is a pause, in which the housekeeping thread makes the next pages of the recording
  * ready, as it does in a job that makes less than a million calls a second. The driver
  * is opened first and gives the bare pointers; libwaylay.so is opened after it and gives the hooked
@@ -32,7 +33,7 @@
 #include <x86intrin.h>
 #endif
 
-#define ROUNDS   21
+#define ROUNDS   21 /* or fewer, by WAYLAY_TEST_ROUNDS */
 #define CALLS    2003
 #define PAUSE_US 110000 /* longer than the pace of the housekeeping thread */
 
@@ -40,15 +41,24 @@ typedef CUresult (*one_fn)(void *);
 typedef CUresult (*two_fn)(void *, void *);
 
 typedef CUresult (*copy_fn)(CUdeviceptr, const void *, size_t, CUstream);
+typedef CUresult (*launch_fn)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+			      unsigned, unsigned, CUstream, void **, void **);
 typedef CUresult (*host_fn)(CUstream, void (*)(void *), void *);
 
 #define LIMIT_NS 60 /* what a hooked call may cost more */
 
+static int rounds = ROUNDS;
 static CUstream stream;
 static CUevent event;
 static CUdeviceptr device;
 static void *pinned;
+static CUfunction kernel;
 static volatile uint64_t sink;
+
+/* A kernel that the simulated driver has, too, and that is over at once. */
+static const char kernel_text[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
+				  ".visible .entry fake_spin_ns(.param .u64 ns)\n{\n\tret;\n}\n";
+static void *no_time[] = {&(uint64_t){0}};
 
 static void nothing(void *data)
 {
@@ -78,6 +88,8 @@ ROUND(on_event, sink = (uint64_t)((one_fn)call)(event))
 ROUND(record, sink = (uint64_t)((two_fn)call)(event, stream))
 ROUND(copy, sink = (uint64_t)((copy_fn)call)(device, pinned, 4, stream))
 ROUND(host_function, sink = (uint64_t)((host_fn)call)(stream, nothing, NULL))
+ROUND(launch,
+      sink = (uint64_t)((launch_fn)call)(kernel, 1, 1, 1, 1, 1, 1, 0, stream, no_time, NULL))
 ROUND(monotonic_twice, (now_ns(), now_ns()))
 #if defined(__x86_64__)
 ROUND(tsc_twice, sink = (__rdtsc(), __rdtsc()))
@@ -92,15 +104,15 @@ static int compare(const void *a, const void *b)
 
 static double median(double *values)
 {
-	qsort(values, ROUNDS, sizeof(*values), compare);
-	return values[ROUNDS / 2];
+	qsort(values, (size_t)rounds, sizeof(*values), compare);
+	return values[rounds / 2];
 }
 
 static double minimum(const double *values)
 {
 	double least = values[0];
 
-	for (int i = 1; i < ROUNDS; i++)
+	for (int i = 1; i < rounds; i++)
 		if (values[i] < least)
 			least = values[i];
 	return least;
@@ -117,6 +129,7 @@ static const struct subject {
 	{"cuStreamSynchronize", "nothing to wait for", on_stream, false},
 	{"cuEventSynchronize", "nothing to wait for", on_event, false},
 	{"cuMemcpyHtoDAsync_v2", "4 B of pinned memory, queued", copy, true},
+	{"cuLaunchKernel", "queued", launch, true},
 	{"cuLaunchHostFunc", "queued", host_function, true},
 };
 #define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
@@ -163,7 +176,7 @@ static struct cost measure(const struct subject *s, void *bare_call, void *hooke
 	double bare[ROUNDS], hooked[ROUNDS], more[ROUNDS];
 	struct cost cost;
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		usleep(PAUSE_US);
 		/* What the driver gave back to the system at the last drain it gets again here, so that
 		 * neither of the two that are compared pays for it. */
@@ -205,8 +218,13 @@ static void objects(void *tracer, void *driver)
 		must(dlsym(tracer, "cuMemAlloc_v2"), "cuMemAlloc_v2");
 	CUresult (*allocate_pinned)(void **, size_t) =
 		must(dlsym(tracer, "cuMemAllocHost_v2"), "cuMemAllocHost_v2");
+	CUresult (*load)(CUmodule *, const void *) =
+		must(dlsym(tracer, "cuModuleLoadData"), "cuModuleLoadData");
+	CUresult (*function)(CUfunction *, CUmodule, const char *) =
+		must(dlsym(tracer, "cuModuleGetFunction"), "cuModuleGetFunction");
 	CUresult (*current)(CUcontext) = must(dlsym(driver, "cuCtxSetCurrent"), "cuCtxSetCurrent");
 	CUcontext ctx;
+	CUmodule module;
 
 	check(init(0), "cuInit");
 	check(retain(&ctx, 0), "cuDevicePrimaryCtxRetain");
@@ -215,6 +233,8 @@ static void objects(void *tracer, void *driver)
 	check(make_event(&event, 0), "cuEventCreate");
 	check(allocate(&device, 4096), "cuMemAlloc");
 	check(allocate_pinned(&pinned, 4096), "cuMemAllocHost");
+	check(load(&module, kernel_text), "cuModuleLoadData");
+	check(function(&kernel, module, "fake_spin_ns"), "cuModuleGetFunction");
 }
 
 /* One process's part: the costs with these settings, written to `out`. */
@@ -231,6 +251,10 @@ static int measure_all(const char *build, const char *stacks, int out)
 	setenv("WAYLAY_DIR", directory, 1);
 	setenv("WAYLAY_STACK", stacks, 1);
 	setenv("FAKECUDA_QUEUE_DEPTH", "1000000", 1);
+	if (!strcmp(stacks, "lttng")) { /* in the session that with_lttng.sh made */
+		setenv("WAYLAY_STACK", "none", 1);
+		setenv("WAYLAY_SINK", "lttng", 1);
+	}
 	if (!strcmp(stacks, "cupti")) { /* bare calls are then those under another tool */
 		setenv("WAYLAY_STACK", "none", 1);
 		setenv("CUDA_INJECTION64_PATH", getenv("WAYLAY_TEST_CUPTI"), 1);
@@ -287,43 +311,84 @@ static void measure_apart(const char *build, const char *stacks, struct cost *co
 	}
 }
 
+/* With LTTng as the sink; false where it cannot be had. */
+static bool measure_lttng(const char *self, const char *build, struct cost *costs)
+{
+	char command[3 * PATH_MAX];
+	bool whole;
+	FILE *out;
+
+	if (!getenv("WAYLAY_SOURCE"))
+		return false;
+	snprintf(command, sizeof(command), "'%s/tests/bench/with_lttng.sh' '%s' '%s' lttng",
+		 getenv("WAYLAY_SOURCE"), self, build);
+	out = popen(command, "r");
+	if (!out)
+		return false;
+	whole = fread(costs, sizeof(*costs), SUBJECTS, out) == SUBJECTS;
+	return pclose(out) == 0 && whole;
+}
+
+/* One call's row; NULL for what was not measured. */
+static void row(unsigned i, const struct cost *plain, const struct cost *stacks,
+		const struct cost *lttng, const struct cost *cupti)
+{
+	printf("%-22s %8.1f %+8.1f %+8.1f %+8.1f ", subjects[i].symbol, plain[i].bare,
+	       plain[i].added, plain[i].least, stacks[i].added);
+	if (lttng)
+		printf("%+8.1f ", lttng[i].added);
+	else
+		printf("%8s ", "-");
+	if (cupti)
+		printf("%+8.1f %6.2f", cupti[i].bare - plain[i].bare,
+		       plain[i].added / (cupti[i].bare - plain[i].bare));
+	else
+		printf("%8s %6s", "-", "-");
+	printf("   %s\n", subjects[i].note);
+}
+
 int main(int argc, char **argv)
 {
-	char build[PATH_MAX] = "";
-	struct cost plain[SUBJECTS], stacks[SUBJECTS], cupti[SUBJECTS];
-	bool beside = getenv("WAYLAY_TEST_CUPTI") != NULL;
+	char build[PATH_MAX] = "", self[PATH_MAX] = "";
+	struct cost plain[SUBJECTS], stacks[SUBJECTS], cupti[SUBJECTS], lttng[SUBJECTS];
+	bool beside = getenv("WAYLAY_TEST_CUPTI") != NULL, with_lttng;
 	double clock[ROUNDS];
 	unsigned over = 0;
 
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return 1;
+	memcpy(build, self, sizeof(build));
+	dirname(dirname(build)); /* in place */
 	if (argc > 1)
 		snprintf(build, sizeof(build), "%s", argv[1]);
-	else if (readlink("/proc/self/exe", build, sizeof(build) - 1) > 0)
-		dirname(dirname(build)); /* in place */
+	if (getenv("WAYLAY_TEST_ROUNDS") && atoi(getenv("WAYLAY_TEST_ROUNDS")) > 0 &&
+	    atoi(getenv("WAYLAY_TEST_ROUNDS")) < ROUNDS)
+		rounds = atoi(getenv("WAYLAY_TEST_ROUNDS"));
+	if (argc > 2) /* one part, for the one who asks */
+		return measure_all(build, argv[2], STDOUT_FILENO);
 	measure_apart(build, "none", plain);
 	measure_apart(build, "sync", stacks);
+	with_lttng = measure_lttng(self, build, lttng);
 	if (beside)
 		measure_apart(build, "cupti", cupti);
 
-	printf("%-22s %8s %8s %8s %8s %12s   ns a call, medians of %d rounds of %d\n", "", "bare",
-	       "hooked", "added", "least", "with stacks", ROUNDS, CALLS);
+	printf("ns a call, medians of %d rounds of %d; each column is what it adds to the bare call\n",
+	       rounds, CALLS);
+	printf("%-22s %8s %8s %8s %8s %8s %8s %6s\n", "", "bare", "hooked", "least", "stacks",
+	       "LTTng", "CUPTI", "share");
 	for (unsigned i = 0; i < SUBJECTS; i++) {
-		printf("%-22s %8.1f %8.1f %+8.1f %+8.1f %+12.1f   %s\n", subjects[i].symbol,
-		       plain[i].bare, plain[i].hooked, plain[i].added, plain[i].least,
-		       stacks[i].added, subjects[i].note);
+		row(i, plain, stacks, with_lttng ? lttng : NULL, beside ? cupti : NULL);
 		over += plain[i].added > LIMIT_NS;
-		if (beside)
-			printf("%-22s %8.1f %+8.1f under CUPTI: hooks add %.2f of what it adds\n",
-			       "", cupti[i].bare, cupti[i].bare - plain[i].bare,
-			       plain[i].added / (cupti[i].bare - plain[i].bare));
 	}
-	for (int i = 0; i < ROUNDS; i++)
+	for (int i = 0; i < rounds; i++)
 		clock[i] = monotonic_twice(NULL);
 	printf("%-22s %8.1f\n", "2 x CLOCK_MONOTONIC", median(clock));
 #if defined(__x86_64__)
-	for (int i = 0; i < ROUNDS; i++)
+	for (int i = 0; i < rounds; i++)
 		clock[i] = tsc_twice(NULL);
 	printf("%-22s %8.1f\n", "2 x TSC", median(clock));
 #endif
+	printf("least: the least hooked round over the least bare one; share: what hooks add of what CUPTI adds\n");
 	printf("hooked calls that cost more than %d ns over the bare one: %u of %zu\n", LIMIT_NS,
 	       over, SUBJECTS);
 	return 0;

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training step's time, to see what observers cost.
+"""Training steps on request, to see what observers cost them (training_compare.py asks).
 
-    training_step.py NET whole STEPS             median step of a plain run, in ms
-    training_step.py NET profiler STEPS          the same under torch.profiler
-    training_step.py NET paired PAIRS BLOCK      in a traced process: blocks of steps with recording off and
-                                                 on in turn; the median difference of pairs and its 95 % bound
+    training_step.py NET
 
-NET: small (60 tiny layers: bound by launches), gpt (GPT-2 small), resnet (ResNet-50). Random weights, bf16, a
-DataLoader with workers and pinned memory, fused AdamW.
+Says "ready" once it is warm, then answers lines from its standard input:
+
+    steps N       does N training steps, says the ms a step
+    profile N     the same under torch.profiler
+    record 0|1    in a traced process: recording off or on
+    memory        says the resident set in MiB
+
+NET: small (60 tiny layers: bound by launches), gpt (a GPT of 6 layers of GPT-2's width, 8,192 words a step),
+gpt2 (GPT-2 small with 2,048 words a step: bound by launches on a large device), resnet (ResNet-50). Random
+weights, bf16, a DataLoader with workers and pinned memory, fused AdamW.
+
+So that what differs is the observer: the thread that trains has processors of its own, away from the workers
+that load data and the thread that pins it, and Python's garbage collector runs between requests only.
 """
 import ctypes
-import math
-import statistics
+import gc
+import os
 import sys
 import time
 
@@ -60,6 +68,8 @@ class Data(torch.utils.data.Dataset):
 
 def net_of(name):
     if name == "gpt":
+        return Gpt(layers=6, length=1024), Data(lambda: torch.randint(0, 50257, (1024,)), 50257), 8
+    if name == "gpt2":
         return Gpt(), Data(lambda: torch.randint(0, 50257, (256,)), 50257), 8
     if name == "resnet":
         import torchvision
@@ -72,16 +82,21 @@ def net_of(name):
 class Trainer:
     def __init__(self, name):
         torch.manual_seed(1)
+        processors = sorted(os.sched_getaffinity(0))
+        own, others = processors[-4:], processors[:-4] or processors
         self.model, data, batch = net_of(name)
-        self.model.cuda()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
+        os.sched_setaffinity(0, others)  # inherited by the loader's processes and its thread
         self.batches = iter(torch.utils.data.DataLoader(data, batch_size=batch, num_workers=4, pin_memory=True,
                                                         prefetch_factor=8, persistent_workers=True))
+        next(self.batches)
+        os.sched_setaffinity(0, own)
+        self.model.to("cuda")
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.losses = []
 
     def step(self):
         x, y = next(self.batches)
-        x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        x, y = x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)
         with torch.autocast("cuda", torch.bfloat16):
             loss = nn.functional.cross_entropy(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
@@ -92,48 +107,43 @@ class Trainer:
             torch.stack(self.losses).mean().item()
             self.losses.clear()
 
-    def block(self, steps):
+    def steps(self, count):
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        for _ in range(steps):
+        for _ in range(count):
             self.step()
         torch.cuda.synchronize()
-        return (time.perf_counter() - begin) * 1e3 / steps
+        return (time.perf_counter() - begin) * 1e3 / count
 
 
-def bounds(values):
-    """The median, and the order statistics that hold it with 95 %."""
-    ordered, n = sorted(values), len(values)
-    reach = 1.96 * math.sqrt(n) / 2
-    low, high = max(0, math.floor(n / 2 - reach)), min(n - 1, math.ceil(n / 2 + reach))
-    return statistics.median(ordered), ordered[low], ordered[high]
+def resident_mib():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def main():
-    name, how, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    trainer = Trainer(name)
-    trainer.block(40)
-    if how == "paired":
-        record, steps, off, differences = ctypes.CDLL(None).waylay_record, int(sys.argv[4]), [], []
-        for pair in range(count):
-            times = {}
-            for on in ((0, 1), (1, 0))[pair % 2]:
-                record(on)
-                times[on] = trainer.block(steps)
-            off.append(times[0])
-            differences.append(100 * (times[1] - times[0]) / times[0])
-        record(1)
-        median, low, high = bounds(differences)
-        print(f"{name} paired: {count} pairs of {steps} steps, {statistics.median(off):.3f} ms a step without, "
-              f"difference {median:+.2f} % (95 %: {low:+.2f} to {high:+.2f})", flush=True)
-        return
-    if how == "profiler":
-        from torch.profiler import ProfilerActivity, profile
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-            times = [trainer.block(10) for _ in range(count // 10)]
-    else:
-        times = [trainer.block(10) for _ in range(count // 10)]
-    print(f"{name} {how} {statistics.median(times):.4f}", flush=True)
+    trainer = Trainer(sys.argv[1])
+    trainer.steps(60)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        what, *argument = line.split()
+        if what == "steps":
+            print(trainer.steps(int(argument[0])), flush=True)
+        elif what == "profile":
+            from torch.profiler import ProfilerActivity, profile
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+                ms = trainer.steps(int(argument[0]))
+            print(ms, flush=True)
+        elif what == "record":
+            ctypes.CDLL(None).waylay_record(int(argument[0]))
+            print("recording", argument[0], flush=True)
+        elif what == "memory":
+            print(resident_mib(), flush=True)
+        gc.collect()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,8 +11,9 @@
  * recorded call is found.
  *
  *     cuda_matrix [KERNEL_MS [CUBIN]]
+ *     cuda_matrix --ptx                 the kernel's text, to compile
  *
- * CUBIN: a compiled kernel fake_spin_ns for the machine's device; without it code is loaded as PTX only.
+ * CUBIN: the compiled kernel for the machine's device; without it code is loaded as PTX only.
  */
 #include "tests/fakecuda/fake_cuda.h"
 
@@ -510,6 +511,10 @@ static char *file_read(const char *path)
 
 int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "--ptx")) {
+		fputs(kernel_text, stdout);
+		return 0;
+	}
 	if (argc > 1)
 		kernel_ns = strtoull(argv[1], NULL, 10) * 1000000;
 	if (argc > 2)
