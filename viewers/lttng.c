@@ -29,7 +29,8 @@ extern char **environ;
 #define STOP_MS    60000 /* waits until the buffers have been written */
 #define LOCK_MS    60000
 #define WORDS_MAX  16
-#define RELAY_PORT 5342 /* LTTng's own defaults for control and data */
+#define LIVE_US    "1000000" /* how late a watcher of a relayed session sees what happens */
+#define RELAY_PORT 5342      /* LTTng's own defaults for control and data */
 
 /* --- commands with a time limit --------------------------------------------------------------- */
 
@@ -142,7 +143,11 @@ static int create(const struct lttng_session *s, const struct wl_settings *setti
 		(void)snprintf(where, sizeof(where), "--output=%s", s->output);
 	else
 		(void)snprintf(where, sizeof(where), "--set-url=%s", s->output);
-	return LTTNG(COMMAND_MS, words, size, "--no-sessiond", "create", s->name, where);
+	if (!*settings->relay)
+		return LTTNG(COMMAND_MS, words, size, "--no-sessiond", "create", s->name, where);
+	/* What a relay daemon receives can be watched meanwhile. */
+	return LTTNG(COMMAND_MS, words, size, "--no-sessiond", "create", s->name, where,
+		     "--live=" LIVE_US);
 }
 
 static int enable_channel(const struct lttng_session *s, const struct wl_settings *settings,

@@ -30,8 +30,10 @@ static int finds_add(struct model *model, struct finds *finds, const char *path,
 		     const struct stat *stat)
 {
 	for (unsigned i = 0; i < finds->count; i++) {
+		/* Without an inode: what is not in a file system has its name alone. */
 		if (finds->items[i].device == stat->st_dev &&
-		    finds->items[i].inode == stat->st_ino) {
+		    finds->items[i].inode == stat->st_ino &&
+		    (stat->st_ino || !strcmp(finds->items[i].path, path))) {
 			model_add_note(model, "%s: given twice (also as %s)", path,
 				       finds->items[i].path);
 			return 0;
@@ -99,8 +101,10 @@ static int search_directory(struct model *model, struct finds *finds, const char
 static int search(struct model *model, struct finds *finds, const char *path, char *err,
 		  size_t err_size)
 {
-	struct stat stat_buf;
+	struct stat stat_buf = {0};
 
+	if (ctf_is_live(path))
+		return finds_add(model, finds, path, &stat_buf);
 	if (stat(path, &stat_buf)) {
 		int error = -errno;
 
@@ -125,7 +129,7 @@ static bool is_other(const char *path)
 	size_t length = strlen(path);
 	struct stat stat_buf;
 
-	if (length > 6 && !strcmp(path + length - 6, ".wpack"))
+	if ((length > 6 && !strcmp(path + length - 6, ".wpack")) || ctf_is_live(path))
 		return true;
 	return !stat(path, &stat_buf) && S_ISDIR(stat_buf.st_mode);
 }

@@ -55,7 +55,7 @@ row "LTTng, active (with entry events)" "$(least traced WAYLAY_SINK=lttng)"
 timeout 60 lttng stop bench >/dev/null
 timeout 60 lttng destroy bench >/dev/null
 "$build/bench/ctf_import" ctf 3 |
-	awk '{ printf "  read: %d records, %.2f M/s in, %.2f M/s in and walked over (processor time)\n", $1, $2, $3 }'
+	awk '{ printf "  read: %d events, %d records, %.2f M events/s in, %.2f M/s in and walked over (processor time)\n", $1, $2, $3, $4 }'
 start=$(date +%s%N)
 babeltrace2 ctf -o dummy >/dev/null 2>&1 || true
 echo "  babeltrace2 to nowhere: $((($(date +%s%N) - start) / 1000000)) ms elapsed"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast a trace of LTTng is read:  ctf_import DIR [TIMES]
- * Prints events, and million events a second of processor time for reading it in, and for both that and
- * walking over all records.
+ * How fast a trace of LTTng is read:  ctf_import DIR [TIMES [library]]
+ * Prints CTF's events, the records they became, and million events a second of processor time for reading
+ * it in, and for both that and walking over all records.
  */
 #include "tracer/lttng/ctf.h"
 
@@ -41,7 +41,8 @@ int main(int argc, char **argv)
 {
 	int times = argc > 2 ? atoi(argv[2]) : 3;
 	double opened = 1e9, all = 1e9;
-	unsigned long long events = 0;
+	unsigned long long records = 0;
+	uint64_t events = 0;
 
 	if (argc < 2)
 		return 64;
@@ -51,22 +52,23 @@ int main(int argc, char **argv)
 		unsigned count;
 		char err[512];
 
-		if (ctf_open(argv[1], wl_event_type, &readers, &count, err, sizeof(err)) != 0) {
+		if (ctf_open(argv[1], wl_event_type, &readers, &count, argc > 3, &events, err,
+			     sizeof(err)) != 0) {
 			(void)fprintf(stderr, "ctf_import: %s\n", err);
 			return 1;
 		}
 		now = cpu_seconds() - start;
 		opened = now < opened ? now : opened;
-		events = 0;
+		records = 0;
 		for (unsigned r = 0; r < count; r++)
-			events += walk(readers[r]);
+			records += walk(readers[r]);
 		now = cpu_seconds() - start;
 		all = now < all ? now : all;
 		for (unsigned r = 0; r < count; r++)
 			readers[r]->ops->close(readers[r]);
 		free((void *)readers);
 	}
-	(void)printf("%llu %.2f %.2f\n", events, (double)events / opened / 1e6,
-		     (double)events / all / 1e6);
+	(void)printf("%llu %llu %.2f %.2f\n", (unsigned long long)events, records,
+		     (double)events / opened / 1e6, (double)events / all / 1e6);
 	return 0;
 }

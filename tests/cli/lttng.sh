@@ -26,6 +26,7 @@ fi
 timeout 20 lttng --no-sessiond list >/dev/null 2>&1 && { echo "a session daemon is running already, which this test would stop" && exit 77; }
 relay=
 cleanup() {
+	touch enough
 	[ -z "$relay" ] || kill "$relay" 2>/dev/null
 	[ ! -s "$pid_file" ] || kill -CONT "$(cat "$pid_file")" 2>/dev/null
 	[ ! -s "$pid_file" ] || kill "$(cat "$pid_file")" 2>/dev/null
@@ -140,6 +141,26 @@ done
 events "$(echo spool_control/*.wspool)" a
 events relayed b
 cmp -s a b || fail "relayed: $(diff a b | head -n 20)"
+# Watched while it runs: what comes from then on.
+url="net://127.0.0.1:$((port + 2))/host/$(hostname)/waylay-watched-$(hostname)"
+(while [ ! -e enough ]; do echo steps 7 && sleep 0.1; done) |
+	run_lttng watched --relay "127.0.0.1:$port" --run-id watched "$job" >/dev/null 2>err &
+watched=$!
+tries=0
+until timeout -s INT 4 waylay report --json "$url" 2>watch.err >watch.json
+	grep -q '"synchronizations": [1-9]' watch.json; do
+	tries=$((tries + 1))
+	[ $tries -lt 10 ] || fail "watching $url: $(cat watch.err err)"
+done
+touch enough
+wait $watched || fail "the watched job: $?"
+python3 - <<'EOF' || fail "what was seen of it: $(head -c 3000 watch.json)"
+import json
+r = json.load(open("watch.json"))
+assert r["totals"]["synchronizations"] >= 21, r["totals"]
+assert len(r["processes"]) == 1, r["processes"]
+EOF
+one_line 1 "no relay daemon answers there" waylay report "net://127.0.0.1:$((port + 3))/host/x/y"
 one_line 0 "is no HOST or HOST:PORT" waylay run --sink lttng --relay host:port -q --no-export -- true
 
 # --- a session that somebody else made

@@ -150,7 +150,7 @@ struct import_process *import_process(struct import *import, const char *host, i
 {
 	struct import_process *p = import->last;
 
-	if (p && p->base.info.pid == pid && strcmp(p->host, host) == 0)
+	if (p && p->base.info.pid == pid && (p->asked == host || strcmp(p->host, host) == 0))
 		return p;
 	for (unsigned i = 0; i < import->process_count; i++) {
 		p = import->processes[i];
@@ -169,6 +169,7 @@ struct import_process *import_process(struct import *import, const char *host, i
 		return NULL;
 	}
 	p->import = import;
+	p->asked = host;
 	p->base.info = (struct trace_info){
 		.format = "ctf",
 		.path = import->path,

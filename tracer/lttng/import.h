@@ -26,7 +26,7 @@ const char *import_text_of(const struct import *import, uint32_t id);
 const struct wl_event_type *import_type(struct import *import, const char *name,
 					const struct wl_arg *args, unsigned arg_count);
 
-/* The process pid of a host, made at first sight. NULL: no memory. */
+/* The process pid of a host (a text of the import's), made at first sight. NULL: no memory. */
 struct import_process *import_process(struct import *import, const char *host, int64_t pid);
 struct import_thread *import_thread(struct import_process *process, int64_t tid);
 struct trace_info *import_info(struct import_process *process);

@@ -59,6 +59,7 @@ struct import_process {
 	struct trace_reader base; /* first */
 	struct import *import;
 	char *host, *damage;
+	const char *asked; /* where the caller's text of the host lies, which it keeps */
 	struct import_thread **threads;
 	unsigned thread_capacity;
 	struct import_thread *last;

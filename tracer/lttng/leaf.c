@@ -27,8 +27,9 @@
 #define METADATA_CONTENT 24
 #define METADATA_PACKET  28
 /* LTTng's packet of events, as far as its sizes (bits). */
-#define STREAM_HEADER 64
-#define STREAM_PACKET 56
+#define STREAM_HEADER  64
+#define STREAM_CONTENT 48
+#define STREAM_PACKET  56
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
@@ -104,6 +105,12 @@ bool ctf_is(const char *path)
 
 	leaves_free(&leaves);
 	return found;
+}
+
+bool ctf_is_live(const char *path)
+{
+	return strncmp(path, "net://", 6) == 0 || strncmp(path, "net4://", 7) == 0 ||
+	       strncmp(path, "net6://", 7) == 0 || strncmp(path, "tcp://", 6) == 0;
 }
 
 /* --- metadata --------------------------------------------------------------------------------- */
@@ -228,6 +235,17 @@ static char *metadata_text(const char *path, bool *cut, int *rc)
 	return text;
 }
 
+char *leaf_metadata(const char *folder)
+{
+	char path[PATH_MAX];
+	bool cut;
+	int rc;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/metadata", folder) >= sizeof(path))
+		return NULL;
+	return metadata_text(path, &cut, &rc);
+}
+
 /* --- streams ---------------------------------------------------------------------------------- */
 
 /* The bytes of a stream's whole packets; its size for what is not LTTng's. */
@@ -238,16 +256,18 @@ static uint64_t whole_bytes(const char *path, uint64_t size)
 
 	while (fd >= 0 && at < size) {
 		char header[STREAM_HEADER];
-		uint64_t packet;
+		uint64_t packet, content;
 
 		if (pread(fd, header, sizeof(header), (off_t)at) != sizeof(header))
 			break;
 		memcpy(&packet, header + STREAM_PACKET, sizeof(packet));
+		memcpy(&content, header + STREAM_CONTENT, sizeof(content));
 		if (word_at(header) != STREAM_MAGIC) {
 			at = at ? at : size;
 			break;
 		}
-		if (packet % 8 || packet / 8 < sizeof(header) || packet / 8 > size - at)
+		if (packet % 8 || packet / 8 < sizeof(header) || packet / 8 > size - at ||
+		    content > packet || content / 8 < sizeof(header))
 			break;
 		at += packet / 8;
 	}

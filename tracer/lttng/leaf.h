@@ -19,6 +19,9 @@ struct leaves {
 int leaves_find(struct leaves *leaves, const char *path);
 void leaves_free(struct leaves *leaves);
 
+/* A folder's metadata as text, as far as it is whole; NULL when there is none. */
+char *leaf_metadata(const char *folder);
+
 struct leaf {
 	char use[PATH_MAX]; /* the folder to be read */
 	bool copied;        /* it is a temporary one */

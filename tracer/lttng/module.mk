@@ -13,7 +13,9 @@ endif
 LIBS += libctf
 libctf_SRCS := tracer/lttng/leaf.c
 ifneq ($(HAVE_BABELTRACE),)
-CTF_SRCS := tracer/lttng/ctf.c tracer/lttng/import.c tracer/lttng/import_read.c
+CTF_SRCS := tracer/lttng/ctf.c tracer/lttng/ctf_event.c tracer/lttng/ctf_graph.c tracer/lttng/ctf_layout.c \
+	tracer/lttng/ctf_message.c tracer/lttng/ctf_packets.c tracer/lttng/ctf_plan.c \
+	tracer/lttng/import.c tracer/lttng/import_read.c
 SHARED += libwaylay-ctf.so
 libwaylay-ctf.so_SRCS := $(CTF_SRCS) tracer/lttng/leaf.c tracer/events/events.c
 libwaylay-ctf.so_CFLAGS := $(call pkg_cflags,babeltrace2)
@@ -26,4 +28,12 @@ ctf_import_SRCS := tests/bench/ctf_import.c $(CTF_SRCS)
 ctf_import_CFLAGS := $(call pkg_cflags,babeltrace2)
 ctf_import_LIBS := libctf libevents
 ctf_import_LDLIBS := $(call pkg_libs,babeltrace2)
+endif
+
+ifneq ($(and $(HAVE_BABELTRACE),$(HAVE_CMOCKA)),)
+UNIT_TESTS += test_ctf
+test_ctf_SRCS := tests/unit/test_ctf.c tests/unit/ctf_write.c $(CTF_SRCS)
+test_ctf_CFLAGS := $(call pkg_cflags,babeltrace2)
+test_ctf_LIBS := libctf libevents
+test_ctf_LDLIBS := $(call pkg_libs,babeltrace2) -lcmocka
 endif
