@@ -4,6 +4,8 @@
  * machine; nothing leaves it.
  */
 #include "viewers/options.h"
+#include "viewers/view_commands.h"
+#include "viewers/view_processor.h"
 #include "viewers/view_server.h"
 #include "viewers/viewers.h"
 
@@ -11,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -30,14 +31,16 @@
 
 struct view_arguments {
 	struct input input;
-	bool no_open, verbose;
+	bool no_open, verbose, server;
 	const char *ui;
 	uint64_t port, wait_ns;
 };
 
-enum { VIEW_NO_OPEN, VIEW_UI, VIEW_PORT, VIEW_WAIT, VIEW_VERBOSE };
+enum { VIEW_NO_OPEN, VIEW_SERVER, VIEW_UI, VIEW_PORT, VIEW_WAIT, VIEW_VERBOSE };
 static const struct option_row rows[] = {
 	{"no-open", 0, NULL, "print the link, start no browser", VIEW_NO_OPEN},
+	{"server", 0, NULL, "for a large trace: trace_processor's own server reads it",
+	 VIEW_SERVER},
 	{"wait", 0, "TIME", "for the browser to come (10m)", VIEW_WAIT},
 	{"ui", 0, "URL", "a Perfetto UI of your own (" UI ")", VIEW_UI},
 	{"port", 0, "N", "of 127.0.0.1, for a UI of your own (9001)", VIEW_PORT},
@@ -51,6 +54,9 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 	switch (key) {
 	case VIEW_NO_OPEN:
 		arguments->no_open = true;
+		return 0;
+	case VIEW_SERVER:
+		arguments->server = true;
 		return 0;
 	case VIEW_VERBOSE:
 		arguments->verbose = true;
@@ -81,6 +87,7 @@ static int take(void *user, int key, const char *arg, char *err, size_t err_size
 struct shown {
 	char path[PATH_MAX];
 	char directory[PATH_MAX]; /* with the made one; "" none */
+	char *commands;           /* for the UI, as JSON */
 };
 
 /* True for a file that the UI reads as it is: a Perfetto or Chrome trace, compressed or not. */
@@ -125,12 +132,15 @@ static int make_trace(const struct view_arguments *arguments, struct shown *show
 		       shown->directory);
 	request.path = shown->path;
 	error = trace_write(model, &request, NULL);
+	if (!error)
+		shown->commands = view_commands(model);
 	model_close(model);
 	return error;
 }
 
 static void shown_done(struct shown *shown)
 {
+	free(shown->commands);
 	if (!*shown->directory)
 		return;
 	(void)unlink(shown->path);
@@ -139,60 +149,39 @@ static void shown_done(struct shown *shown)
 
 /* --- the link --------------------------------------------------------------------------------- */
 
-/* What the UI does when it has the trace: our tracks at the top, what cost most on tracks of its own. */
-static char *commands(void)
-{
-	static const struct {
-		const char *id, *first, *second;
-	} all[] = {
-		{"dev.perfetto.PinTracksByRegex", "Synchronizations", "name"},
-		{"dev.perfetto.ExpandTracksByRegex",
-		 "Synchronizations|Memory registrations|Endpoint.*", "name"},
-		{"dev.perfetto.AddDebugSliceTrack",
-		 "SELECT slice.ts, slice.dur, slice.name FROM slice JOIN track ON track.id = "
-		 "slice.track_id WHERE track.name = 'Synchronizations' ORDER BY slice.dur DESC LIMIT 3",
-		 "The three longest synchronizations"},
-		{"dev.perfetto.AddDebugSliceTrack",
-		 "SELECT ts, dur, name FROM slice WHERE category = 'ofi_mr' AND name LIKE '%reg%' AND "
-		 "track_id IN (SELECT id FROM thread_track)",
-		 "Calls that register memory"},
-	};
-	json_t *array = json_array();
-	char *text;
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		json_array_append_new(array, json_pack("{s:s,s:[s,s]}", "id", all[i].id, "args",
-						       all[i].first, all[i].second));
-	text = json_dumps(array, JSON_COMPACT);
-	json_decref(array);
-	return text;
-}
-
-static void escape(const char *from, char *to, size_t size)
+/* As a part of an address; the caller's to free. NULL when memory is short. */
+static char *escaped(const char *from)
 {
 	static const char plain[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-	size_t used = 0;
+	char *text = malloc(3 * strlen(from) + 1), *to = text;
 
-	for (; *from && used + 4 < size; from++)
+	for (; text && *from; from++)
 		if (strchr(plain, *from))
-			to[used++] = *from;
+			*to++ = *from;
 		else
-			used += (size_t)snprintf(to + used, 4, "%%%02X", (unsigned char)*from);
-	to[used] = '\0';
+			to += sprintf(to, "%%%02X", (unsigned char)*from);
+	if (text)
+		*to = '\0';
+	return text;
 }
 
-static void link_make(const struct view_arguments *arguments, const char *path, uint16_t port,
-		      char *link, size_t size)
+/* path: of the trace at our server; NULL: the UI asks trace_processor's. The caller's to free. */
+static char *link_make(const struct view_arguments *arguments, const char *commands,
+		       const char *path, uint16_t port)
 {
-	char escaped[4096] = "", *text = commands();
+	char *text = commands ? escaped(commands) : NULL, *link = NULL;
+	char from[700] = "";
+	int length;
 
-	if (text)
-		escape(text, escaped, sizeof(escaped));
+	if (path)
+		(void)snprintf(from, sizeof(from), "url=http://127.0.0.1:%u%s&", port, path);
+	else if (port != PORT)
+		(void)snprintf(from, sizeof(from), "rpc_port=%u&", port);
+	length = asprintf(&link, "%s/#!/?%sreferrer=waylay%s%s", arguments->ui, from,
+			  text ? "&startupCommands=" : "", text ? text : "");
 	free(text);
-	(void)snprintf(link, size,
-		       "%s/#!/?url=http://127.0.0.1:%u%s&referrer=waylay&startupCommands=%s",
-		       arguments->ui, port, path, escaped);
+	return length < 0 ? NULL : link;
 }
 
 /* The link's origin: "https://ui.perfetto.dev" of "https://ui.perfetto.dev/v1/". */
@@ -250,6 +239,8 @@ static void say_how(const struct view_arguments *arguments, const char *link, ui
 		say("no browser to start here; open this in one:");
 	(void)printf("%s\n", link);
 	(void)fflush(stdout);
+	say("the browser may ask whether the page may access other apps and services on this device "
+	    "(or the local network): allow it, that is how the page reads the trace from here");
 	if (!getenv("SSH_CONNECTION"))
 		return;
 	(void)gethostname(host, sizeof(host) - 1);
@@ -264,10 +255,11 @@ static void say_large(const char *path)
 
 	if (stat(path, &info) != 0 || info.st_size < LARGE_BYTES)
 		return;
-	say("%s is %s, which browsers do not hold; with trace_processor_shell from perfetto.dev run "
-	    "`trace_processor_shell server http %s` and open " UI ", or make it smaller (waylay "
-	    "export --max-size)",
-	    path, words_bytes((uint64_t)info.st_size, size), path);
+	say("%s is %s, which browsers do not hold; %s, or make it smaller (waylay export --max-size)",
+	    path, words_bytes((uint64_t)info.st_size, size),
+	    processor_find() ? "end this (^C) and run it with --server"
+			     : "with trace_processor_shell from perfetto.dev in PATH, waylay view "
+			       "--server shows it");
 }
 
 /* --- serving ---------------------------------------------------------------------------------- */
@@ -275,6 +267,17 @@ static void say_large(const char *path)
 static void log_request(const char *method, const char *path, const char *origin, unsigned status)
 {
 	say("%u %s %s%s%s", status, method, path, *origin ? " from " : "", origin);
+}
+
+static sigset_t view_signals;
+static void signals_block(void)
+{
+	(void)sigemptyset(&view_signals);
+	(void)sigaddset(&view_signals, SIGINT);
+	(void)sigaddset(&view_signals, SIGTERM);
+	(void)sigaddset(&view_signals, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &view_signals, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
 }
 
 /* Until the file was given, a signal, or too long. The exit status. */
@@ -286,7 +289,8 @@ static int serve(struct view_server *server, const sigset_t *signals, uint64_t w
 	int status = EXIT_HOLDS, ready = poll(waits, 2, (int)(wait_ns / 1000000));
 
 	if (ready == 0) {
-		say("no browser came for the trace");
+		say("no browser came for the trace; if one was there, see whether it blocks the page from "
+		    "this device (in its settings for the site), or open the trace by hand");
 		status = EXIT_EXCEEDED;
 	} else if (waits[1].revents && read(waits[1].fd, &info, sizeof(info)) == sizeof(info)) {
 		status = 128 + (int)info.ssi_signo;
@@ -296,10 +300,34 @@ static int serve(struct view_server *server, const sigset_t *signals, uint64_t w
 	return status;
 }
 
+/* trace_processor's server, until a signal ends it. */
+static int view_by_processor(const struct view_arguments *arguments, const struct shown *shown)
+{
+	uint16_t port = (uint16_t)(arguments->port ? arguments->port : PORT);
+	char origin[256], err[512], *link;
+	struct processor processor;
+	int status;
+
+	origin_of(arguments->ui, origin, sizeof(origin));
+	signals_block();
+	if (processor_start(&processor, shown->path, origin, port, err, sizeof(err)) != 0) {
+		say("%s", err);
+		return EXIT_EXCEEDED;
+	}
+	link = link_make(arguments, shown->commands, NULL, port);
+	if (link) {
+		say_how(arguments, link, port);
+		say("in the page choose the loaded trace; ^C here ends the server");
+	}
+	free(link);
+	status = processor_wait(&processor, &view_signals);
+	return status;
+}
+
 static int view(const struct view_arguments *arguments, const struct shown *shown)
 {
 	const char *slash = strrchr(shown->path, '/');
-	char path[512], name[300], origin[256], link[8192], err[512];
+	char path[512], name[300], origin[256], err[512], *link;
 	struct view_offer offer = {.file = shown->path,
 				   .path = path,
 				   .origin = origin,
@@ -307,7 +335,6 @@ static int view(const struct view_arguments *arguments, const struct shown *show
 				   .log = arguments->verbose ? log_request : NULL};
 	struct view_server *server;
 	unsigned char token[8];
-	sigset_t signals;
 	int status;
 
 	origin_of(arguments->ui, origin, sizeof(origin));
@@ -325,19 +352,18 @@ static int view(const struct view_arguments *arguments, const struct shown *show
 	(void)snprintf(path, sizeof(path), "/%02x%02x%02x%02x%02x%02x%02x%02x/%s", token[0],
 		       token[1], token[2], token[3], token[4], token[5], token[6], token[7], name);
 	/* Before there are threads, so that none of them takes these. */
-	(void)sigemptyset(&signals);
-	(void)sigaddset(&signals, SIGINT);
-	(void)sigaddset(&signals, SIGTERM);
-	(void)sigaddset(&signals, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &signals, NULL);
-	(void)signal(SIGPIPE, SIG_IGN);
+	signals_block();
 	if (view_server_start(&offer, &server, err, sizeof(err)) != 0) {
 		say("%s", err);
 		return EXIT_EXCEEDED;
 	}
-	link_make(arguments, path, view_server_port(server), link, sizeof(link));
-	say_how(arguments, link, view_server_port(server));
-	status = serve(server, &signals, arguments->wait_ns);
+	link = link_make(arguments, shown->commands, path, view_server_port(server));
+	status = EXIT_EXCEEDED;
+	if (link) {
+		say_how(arguments, link, view_server_port(server));
+		status = serve(server, &view_signals, arguments->wait_ns);
+	}
+	free(link);
 	view_server_stop(server);
 	return status;
 }
@@ -383,6 +409,7 @@ int cmd_view(int argc, char **argv)
 	input_operands(&arguments.input, argc, argv, options_parse(&line, argc, argv));
 	if (arguments.input.path_count == 1 && is_trace(arguments.input.paths[0])) {
 		(void)snprintf(shown.path, sizeof(shown.path), "%.4090s", arguments.input.paths[0]);
+		shown.commands = view_commands(NULL);
 		status = EXIT_HOLDS;
 	} else {
 		signals_take(stop);
@@ -393,8 +420,12 @@ int cmd_view(int argc, char **argv)
 	if (stopped)
 		status = 128 + stopped;
 	if (status == EXIT_HOLDS) {
-		say_large(shown.path);
-		status = view(&arguments, &shown);
+		if (arguments.server) {
+			status = view_by_processor(&arguments, &shown);
+		} else {
+			say_large(shown.path);
+			status = view(&arguments, &shown);
+		}
 	}
 	shown_done(&shown);
 	return status;

@@ -43,6 +43,7 @@ wait $pid || fail "status $? after the fetch"
 [ -z "$(ls tmp)" ] || fail "left behind: $(ls tmp)"
 says log "open this in a browser on this machine:"
 says log "204 OPTIONS"
+says log "may ask whether the page may access other apps and services on this device"
 says log "from https://ui.perfetto.dev"
 [ "$(grep -c 'waylay: 200 GET' log)" = 1 ] || fail "given more than once"
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' link)
@@ -74,3 +75,61 @@ EOF2
 chmod +x browser
 expect 1 env BROWSER="$PWD/browser" waylay view --port 0 --wait 2s copy.pftrace
 grep -qF "$(cat out)" browser.asked || fail "the browser was not given the link"
+
+# --- a trace that no browser holds: what does; trace_processor's server, ended with the command
+printf '\n' >large.pftrace
+truncate -s 2G large.pftrace
+expect 1 env -u TRACE_PROCESSOR PATH="$build:/nowhere" waylay view --port 0 --no-open --wait 1ms large.pftrace
+says err "large.pftrace is 2.00 GiB, which browsers do not hold; with trace_processor_shell"
+expect 1 env -u TRACE_PROCESSOR PATH="$build:/nowhere" waylay view --server --port 0 copy.pftrace
+says err "--server needs trace_processor_shell"
+cat >trace_processor_shell <<'EOF2'
+#!/bin/sh
+echo "$*" >"$0.asked"
+exec sleep 60
+EOF2
+chmod +x trace_processor_shell
+expect 1 env -u TRACE_PROCESSOR PATH="$PWD:$PATH" waylay view --port 0 --no-open --wait 1ms large.pftrace
+says err "run it with --server"
+rm large.pftrace
+: >"link"
+rm -f trace_processor_shell.asked
+TMPDIR=$PWD/tmp TRACE_PROCESSOR=$PWD/trace_processor_shell waylay view --server --no-open rec >"link" 2>log &
+pid=$!
+while [ ! -s link ] || [ ! -s trace_processor_shell.asked ]; do
+	kill -0 $pid 2>/dev/null || fail "--server: $(cat log)"
+	sleep 0.05
+done
+grep -q -- '--httpd --http-port 9001 --http-ip-address 127.0.0.1 .*https://ui.perfetto.dev .*/waylay.pftrace$' trace_processor_shell.asked ||
+	fail "--server: $(cat trace_processor_shell.asked)"
+case $(cat link) in https://ui.perfetto.dev/#!/?referrer=waylay\&startupCommands=*) ;; *) fail "the link: $(cat link)" ;; esac
+child=$(ps -o pid= --ppid $pid | tr -d ' ')
+kill -TERM $pid
+wait $pid
+[ $? = 143 ] || fail "--server: not ended by SIGTERM"
+! kill -0 "$child" 2>/dev/null || fail "--server: trace_processor goes on"
+[ -z "$(ls tmp)" ] || fail "--server: left behind $(ls tmp)"
+processor=${WAYLAY_TEST_TRACE_PROCESSOR:-${TRACE_PROCESSOR:-}}
+if [ -x "$processor" ]; then
+	port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	TRACE_PROCESSOR=$processor waylay view --server --no-open --port "$port" copy.pftrace >"link" 2>log &
+	pid=$!
+	python3 - "$port" <<'EOF2' || fail "trace_processor's server: $(cat log)"
+import http.client, sys, time
+deadline = time.time() + 30
+while True:
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=5)
+        connection.request("POST", "/status", headers={"Origin": "https://ui.perfetto.dev"})
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.getheader("Access-Control-Allow-Origin") == "https://ui.perfetto.dev", answer.getheaders()
+        assert b"copy.pftrace" in answer.read()
+        break
+    except ConnectionRefusedError:
+        assert time.time() < deadline
+        time.sleep(0.1)
+EOF2
+	kill $pid
+	wait $pid
+	[ $? = 143 ] || fail "trace_processor's server: not ended"
+fi

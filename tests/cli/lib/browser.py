@@ -31,7 +31,7 @@ class Browser:
 
         self.process = subprocess.Popen(
             [find(), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
-             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-features=LocalNetworkAccessChecks",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--window-size={width},{height}",
              f"--user-data-dir={self.folder}", "about:blank"],
             preexec_fn=ends, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -89,6 +89,38 @@ class Browser:
     def open(self, url):
         self.call("Page.navigate", url=url)
         self.until("document.readyState === 'complete'")
+
+    def be_origin(self, origin):
+        """Shows a page of an origin without a network: it is made up, what it does is the browser's own."""
+        self.call("Fetch.enable", patterns=[{"urlPattern": origin + "/*"}])
+        self.number += 1
+        os.write(self.write_end, json.dumps({"id": self.number, "method": "Page.navigate", "params": {"url": origin + "/"},
+                                             "sessionId": self.session}).encode() + b"\0")
+        answer = {"responseCode": 200, "body": base64.b64encode(b"<!doctype html><title>page</title>").decode(),
+                  "responseHeaders": [{"name": "Content-Type", "value": "text/html"}]}
+        deadline, shown = time.time() + 30, False
+        while not shown:
+            event = self.message(deadline)
+            if event.get("method") == "Fetch.requestPaused":
+                self.call("Fetch.fulfillRequest", requestId=event["params"]["requestId"], **answer)
+                shown = True
+        self.until(f"location.origin === {origin!r} && document.readyState === 'complete'")
+        self.call("Fetch.disable")
+
+    def grant(self, origin, *permissions):
+        """Says yes to what a person would be asked. False where this browser knows none of them."""
+        granted, self.session, session = False, None, self.session
+        try:
+            for known in permissions:
+                try:
+                    self.call("Browser.grantPermissions", permissions=[known], origin=origin)
+                    granted = True
+                    break
+                except RuntimeError:
+                    continue
+        finally:
+            self.session = session
+        return granted
 
     def place(self, selector):
         self.run(f"document.querySelector({selector!r}).scrollIntoView({{block: 'center'}})")
