@@ -11,7 +11,7 @@ packages='gcc make pkg-config libc6-dev libfabric-dev libfabric-bin libdw-dev li
 case $goal in
 demo) ;;
 test) packages="$packages libmicrohttpd-dev libsqlite3-dev libzstd-dev libcmocka-dev protobuf-compiler python3 python3-protobuf openmpi-bin libopenmpi-dev
-	libjemalloc2 libtcmalloc-minimal4 gdb binutils procps" ;;
+	libjemalloc2 libtcmalloc-minimal4 gdb binutils procps valgrind" ;;
 *)
 	echo "setup: unknown goal '$goal'; use demo or test" >&2
 	exit 64

@@ -6,10 +6,11 @@
  *
  * Bursts of events with a pause for housekeeping between them, as in a job: pages have been touched
  * before they are written to. Records are 48 bytes long. Shown: the fastest and the median burst, and
- * what they are over the bare call.
+ * what they are over the bare call. Then several threads at once: each one's own processor time.
  */
 #include "tracer/spool/spool.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,66 @@ static void measure(const char *name, void (*call)(uint64_t n), bool first)
 	       ns[BURSTS / 2] - bare_median);
 }
 
+/* --- threads ---------------------------------------------------------------------------------- */
+
+#define THREADS_MOST 8
+
+static pthread_barrier_t ready;
+static pthread_mutex_t house = PTHREAD_MUTEX_INITIALIZER;
+static double least_of[THREADS_MOST];
+
+static double own_seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void *thread_measure(void *arg)
+{
+	double *least = arg;
+
+	*least = 1e9;
+	pthread_barrier_wait(&ready);
+	for (int burst = 0; burst < BURSTS; burst++) {
+		double began, ns;
+
+		/* In a job, another thread's work. */
+		pthread_mutex_lock(&house);
+		spool_housekeep();
+		pthread_mutex_unlock(&house);
+		began = own_seconds();
+		for (uint64_t n = 0; n < EVENTS; n++)
+			call_interval(n);
+		ns = (own_seconds() - began) * 1e9 / EVENTS;
+		*least = ns < *least ? ns : *least;
+	}
+	return NULL;
+}
+
+/* Processor time of an event while others record too: the same, since they share no line. */
+static void measure_threads(unsigned count)
+{
+	pthread_t threads[THREADS_MOST];
+	double sum = 0, most = 0;
+	char name[64];
+
+	pthread_barrier_init(&ready, NULL, count);
+	for (unsigned i = 0; i < count; i++)
+		if (pthread_create(&threads[i], NULL, thread_measure, &least_of[i]) != 0)
+			exit(1);
+	for (unsigned i = 0; i < count; i++) {
+		pthread_join(threads[i], NULL);
+		sum += least_of[i];
+		most = least_of[i] > most ? least_of[i] : most;
+	}
+	pthread_barrier_destroy(&ready);
+	snprintf(name, sizeof(name), "event, begin and end, %u thread%s", count,
+		 count > 1 ? "s" : "");
+	printf("  %-38s %7.1f %7s   slowest thread %.1f\n", name, sum / count, "", most);
+}
+
 static int run(const char *directory, enum spool_clock clock)
 {
 	struct spool_settings s = {
@@ -138,6 +199,8 @@ static int run(const char *directory, enum spool_clock clock)
 	measure("event, one time stamp", call_instant, false);
 	measure("event, begin and end", call_interval, false);
 	measure("event, begin and end, in-flight slot", call_waiting, false);
+	for (unsigned count = 1; count <= THREADS_MOST; count *= 2)
+		measure_threads(count);
 	return 0;
 }
 

@@ -120,3 +120,9 @@ TEST_PROGRAMS += cupti_client
 cupti_client_SRCS := tests/traced/cupti/client.c
 cupti_client_DEPS := $(O)/tests/fakecuda/libcuda.so.1 $(O)/tests/fakecupti/libcupti.so.13
 cupti_client_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1 $(O)/tests/fakecupti/libcupti.so.13 -ldl
+
+# instructions.sh
+TEST_PROGRAMS += record_calls
+record_calls_SRCS := tests/traced/record/calls.c
+record_calls_CFLAGS := -ftls-model=initial-exec
+record_calls_LIBS := libspoolwriter libevents

@@ -7,7 +7,7 @@ libspoolwriter_CFLAGS := -ftls-model=initial-exec
 libspoolreader_SRCS := $(sort $(wildcard tracer/spool/reader*.c)) tracer/spool/copy.c
 
 ifneq ($(HAVE_CMOCKA),)
-SPOOL_TESTS := test_spool_write test_spool_limits test_spool_signals test_spool_damage test_spool_kill
+SPOOL_TESTS := test_spool_write test_spool_limits test_spool_signals test_spool_damage test_spool_kill test_spool_lines
 UNIT_TESTS += $(SPOOL_TESTS)
 define spool_test
 $(1)_SRCS := tests/unit/$(1).c
@@ -28,3 +28,13 @@ fuzz-spool: ## libFuzzer target of the spool reader (needs clang)
 	clang $(CPPFLAGS) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $(O)/fuzz/fuzz_spool tests/fuzz/fuzz_spool.c \
 		$(libspoolreader_SRCS) $(libevents_SRCS)
+
+# bench_engines.sh
+BENCHES += record_engine uftrace_calls
+record_engine_SRCS := tests/bench/record_engine.c
+record_engine_CFLAGS := -ftls-model=initial-exec
+record_engine_LIBS := libspoolwriter libevents
+record_engine_LDLIBS := -ldl
+uftrace_calls_SRCS := tests/bench/uftrace_calls.c
+uftrace_calls_CFLAGS := -pg -fno-pie
+uftrace_calls_LDFLAGS := -pg -no-pie
