@@ -34,13 +34,13 @@ static void task_advance(struct task *t)
 }
 
 /* Reduces in the order of the ranks, so that both sides of an exchange compute the same bits. */
-static void task_reduce(struct task *t, size_t first, size_t count, const char *other,
-			bool other_is_lower)
+static int task_reduce(struct task *t, size_t first, size_t count, const char *other,
+		       bool other_is_lower)
 {
 	const char *mine = t->current + first * t->esize;
 
-	coll_reduce(t->dst + first * t->esize, other_is_lower ? other : mine,
-		    other_is_lower ? mine : other, count, t->type, t->op);
+	return comm_reduce(t->comm, t->dst + first * t->esize, other_is_lower ? other : mine,
+			   other_is_lower ? mine : other, count, t->type, t->op);
 }
 
 static void task_split(struct task *t)
@@ -84,10 +84,10 @@ static int fold_in(struct task *t)
 				       comm->scratch_region, &comm->reqs[0]);
 		if (!rc)
 			rc = tp_wait(comm->tp, &comm->reqs[0]);
+		if (!rc && rank % 2)
+			rc = task_reduce(t, first, n, comm->scratch, true);
 		if (rc)
 			return rc;
-		if (rank % 2)
-			task_reduce(t, first, n, comm->scratch, true);
 	}
 	if (rank % 2)
 		task_advance(t);
@@ -125,9 +125,10 @@ static int doubling(struct task *t)
 				       comm->scratch, bytes, comm->scratch_region,
 				       (uint32_t)mask | 1u << 31);
 
+		if (!rc)
+			rc = task_reduce(t, 0, t->count, comm->scratch, t->part & mask);
 		if (rc)
 			return rc;
-		task_reduce(t, 0, t->count, comm->scratch, t->part & mask);
 		task_advance(t);
 	}
 	return 0;
@@ -169,9 +170,10 @@ static int halving(struct task *t)
 				   give_count * t->esize, t->current_region, partner, comm->scratch,
 				   keep_count * t->esize, comm->scratch_region,
 				   (uint32_t)width | 1u << 31);
+		if (!rc)
+			rc = task_reduce(t, keep, keep_count, comm->scratch, other < t->part);
 		if (rc)
 			return rc;
-		task_reduce(t, keep, keep_count, comm->scratch, other < t->part);
 		task_advance(t);
 	}
 	return 0;
@@ -199,14 +201,14 @@ static int gathering(struct task *t)
 	return 0;
 }
 
-static void average_own(struct task *t)
+static int average_own(struct task *t)
 {
 	size_t first, count;
 
 	if (t->op != COLL_AVG)
-		return;
+		return 0;
 	range_of(t, t->part, 1, &first, &count);
-	coll_average(t->dst + first * t->esize, count, t->type, t->comm->size);
+	return comm_average(t->comm, t->dst + first * t->esize, count, t->type);
 }
 
 static int run_folded(struct task *t, bool rabenseifner)
@@ -224,10 +226,11 @@ static int run_folded(struct task *t, bool rabenseifner)
 		return rc;
 	comm_phase(comm, "all-gather");
 	if (t->part >= 0 && rabenseifner) {
-		average_own(t);
-		rc = gathering(t);
+		rc = average_own(t);
+		if (!rc)
+			rc = gathering(t);
 	} else if (t->part >= 0 && t->op == COLL_AVG) {
-		coll_average(t->dst, t->count, t->type, comm->size);
+		rc = comm_average(comm, t->dst, t->count, t->type);
 	}
 	if (!rc)
 		rc = fold_out(t);
@@ -323,13 +326,13 @@ int coll_all_reduce(struct coll_comm *comm, const void *send, void *recv, size_t
 			 .op = op};
 	size_t bytes = count * t.esize;
 	struct coll_buffer pair[2];
-	int rc;
+	int rc = 0;
 
 	comm_begin(comm, "allreduce");
 	if (comm->size == 1 || !count) {
 		if (send != recv && bytes)
-			memcpy(recv, send, bytes);
-		return comm_end(comm, 0);
+			rc = comm_copy(comm, recv, send, bytes);
+		return comm_end(comm, rc);
 	}
 	rc = comm_map_pair(comm, send, bytes, recv, bytes, pair);
 	if (rc)

@@ -114,15 +114,15 @@ int coll_broadcast(struct coll_comm *comm, const void *send, void *recv, size_t 
 			  .root = root,
 			  .place = (comm->rank - root + comm->size) % comm->size};
 	struct coll_buffer buffer;
-	int rc;
+	int rc = 0;
 
 	comm_begin(comm, "broadcast");
 	/* The root sends from its send buffer, so its own copy waits for nobody. */
 	b.data = comm->rank == root ? (char *)send : recv;
 	if (comm->rank == root && send != recv && b.bytes)
-		memcpy(recv, send, b.bytes);
-	if (comm->size == 1 || !count)
-		return comm_end(comm, 0);
+		rc = comm_copy(comm, recv, send, b.bytes);
+	if (rc || comm->size == 1 || !count)
+		return comm_end(comm, rc);
 	rc = comm_map(comm, b.data, b.bytes, &buffer);
 	if (rc)
 		return comm_end(comm, rc);
@@ -167,9 +167,9 @@ int coll_all_to_all(struct coll_comm *comm, const void *send, void *recv, size_t
 
 	comm_begin(comm, "all-to-all");
 	if (bytes)
-		memcpy((char *)recv + own, (const char *)send + own, bytes);
-	if (comm->size == 1 || !count)
-		return comm_end(comm, 0);
+		rc = comm_copy(comm, (char *)recv + own, (const char *)send + own, bytes);
+	if (rc || comm->size == 1 || !count)
+		return comm_end(comm, rc);
 	rc = comm_map_pair(comm, send, total, recv, total, pair);
 	if (rc)
 		return comm_end(comm, rc);

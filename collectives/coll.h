@@ -4,8 +4,9 @@
  *
  * A communicator joins all ranks of a transport. Every rank calls the same collectives in the same
  * order with the same counts, types and operations; each call returns when this rank's buffers may
- * be used again. Buffers are host memory; send and receive buffers are equal (in place, as each
- * function says) or do not overlap. Counts are elements and may be 0. Results are the same bits on
+ * be used again. Buffers are host memory, or memory of the device that the configuration names (all
+ * of them, on all ranks); send and receive buffers are equal (in place, as each function says) or do
+ * not overlap. Counts are elements and may be 0. Results are the same bits on
  * all ranks and in every run with the same number of ranks, sizes and algorithm.
  *
  * Functions return 0 or a negative errno, with words in coll_error(); after a failure the
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/device.h"
 #include "collectives/dtype.h"
 #include "collectives/mr_cache.h"
 #include "collectives/transport.h"
@@ -42,7 +44,17 @@ enum coll_registering {
 	COLL_REGISTER_NEEDED
 };
 
+/* How device memory is named to the network. */
+enum coll_interface {
+	COLL_INTERFACE_AUTO, /* what suits the provider first, then the other */
+	COLL_INTERFACE_CUDA, /* by its address (FI_HMEM_CUDA) */
+	COLL_INTERFACE_DMABUF,
+	COLL_INTERFACE_MAX
+};
+
 struct coll_config {
+	struct coll_device *device; /* that buffers are memory of, or NULL; stays the caller's */
+	enum coll_interface interface;
 	size_t chunk_bytes; /* of the pipeline; 0: what suits the transport */
 	int window; /* chunks under way, 2 to COLL_WINDOW_MAX; 0: what suits the transport */
 	enum coll_algorithm algorithm;
@@ -63,6 +75,7 @@ int coll_comm_new(struct transport *tp, const struct coll_config *config, struct
 		  char *error);
 void coll_comm_free(struct coll_comm *comm);
 const char *coll_error(const struct coll_comm *comm);
+struct coll_device *coll_device_of(const struct coll_comm *comm);
 void coll_cache_counters(struct coll_comm *comm, struct mr_cache_counters *out);
 /* Memory that went away (or will): the cache must not use its registrations again. */
 void coll_forget(struct coll_comm *comm, const void *addr, size_t bytes);
@@ -87,6 +100,12 @@ int coll_all_to_all(struct coll_comm *comm, const void *send, void *recv, size_t
 /* Returns once all ranks have called it. */
 int coll_barrier(struct coll_comm *comm);
 
+/* Registers device memory outside of the cache, by what the configuration says; tp_deregister()
+ * takes it back. */
+int coll_register_device(struct coll_comm *comm, const void *addr, size_t bytes,
+			 struct tp_region **out);
+
+const char *coll_interface_name(enum coll_interface interface);
 const char *coll_algorithm_name(enum coll_algorithm algorithm);
 int coll_algorithm_parse(const char *name, enum coll_algorithm *out);
 

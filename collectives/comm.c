@@ -49,59 +49,70 @@ const char *coll_error(const struct coll_comm *comm)
 	return tp_error(comm->tp);
 }
 
+struct coll_device *coll_device_of(const struct coll_comm *comm)
+{
+	return comm->config.device;
+}
+
 /* --- set-up --------------------------------------------------------------------------------- */
-
-static int cache_reg(void *ctx, uint64_t addr, size_t bytes, uint32_t space, void **handle)
-{
-	struct coll_comm *comm = ctx;
-	struct tp_range range = {.addr = (void *)(uintptr_t)addr,
-				 .bytes = bytes,
-				 .memory = (enum tp_memory)space,
-				 .dmabuf_fd = -1};
-	struct tp_region *region;
-	int rc = tp_register(comm->tp, &range, &region);
-
-	*handle = region;
-	return rc;
-}
-
-static void cache_dereg(void *ctx, void *handle)
-{
-	struct coll_comm *comm = ctx;
-
-	tp_deregister(comm->tp, handle);
-}
 
 static int make_cache(struct coll_comm *comm)
 {
+	/* Two allocations of a device may share a page, and each is registered by itself. */
+	size_t page_bytes = comm->config.device ? 0 : (size_t)sysconf(_SC_PAGESIZE);
 	struct mr_cache_config config = {.max_entries = comm->config.cache_entries,
 					 .max_bytes = comm->config.cache_bytes,
-					 .page_bytes = (size_t)sysconf(_SC_PAGESIZE),
-					 .reg = cache_reg,
-					 .dereg = cache_dereg,
+					 .page_bytes = page_bytes,
+					 .reg = comm_cache_reg,
+					 .dereg = comm_cache_dereg,
 					 .ctx = comm};
 
 	comm->cache = mr_cache_new(&config);
 	return comm->cache ? 0 : -ENOMEM;
 }
 
-static int make_scratch(struct coll_comm *comm)
+static bool registers(const struct coll_comm *comm)
 {
-	struct tp_range range = {.dmabuf_fd = -1};
-	size_t bytes = comm->config.chunk_bytes * (size_t)comm->config.window;
+	return comm->config.registering == COLL_REGISTER_ALWAYS || comm->tp->needs_regions;
+}
+
+/* Host memory whose pages are there. */
+static int map_host(struct coll_comm *comm, size_t bytes, char **out, struct tp_region **region)
+{
+	struct tp_range range = {.bytes = bytes, .dmabuf_fd = -1};
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
-	comm->scratch = p;
-	comm->scratch_bytes = bytes;
+	*out = p;
 	madvise(p, bytes, MADV_HUGEPAGE); /* fewer pages to look up; harmless where refused */
 	memset(p, 0, bytes);              /* page faults now, not in the first collective */
-	if (comm->config.registering != COLL_REGISTER_ALWAYS && !comm->tp->needs_regions)
+	/* Beside device memory, a region is what tells that this is the host's. */
+	if (!registers(comm) && !comm->config.device)
 		return 0;
 	range.addr = p;
-	range.bytes = bytes;
-	return tp_register(comm->tp, &range, &comm->scratch_region);
+	return tp_register(comm->tp, &range, region);
+}
+
+static int make_scratch(struct coll_comm *comm)
+{
+	size_t bytes = comm->config.chunk_bytes * (size_t)comm->config.window;
+	struct coll_device *device = comm->config.device;
+	void *p;
+	int rc;
+
+	comm->token_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	rc = map_host(comm, comm->token_bytes, &comm->token, &comm->token_region);
+	if (rc)
+		return rc;
+	comm->scratch_bytes = bytes;
+	if (!device)
+		return map_host(comm, bytes, &comm->scratch, &comm->scratch_region);
+	rc = device->ops->alloc(device, bytes, &p);
+	if (rc)
+		return tp_fail(comm->tp, rc, "%s", device->error);
+	comm->scratch = p;
+	return comm_direct(comm) ? coll_register_device(comm, p, bytes, &comm->scratch_region) : 0;
 }
 
 static size_t sane_chunk(const struct transport *tp, size_t chunk)
@@ -173,8 +184,14 @@ void coll_comm_free(struct coll_comm *comm)
 	mr_cache_free(comm->cache);
 	if (comm->scratch_region)
 		tp_deregister(comm->tp, comm->scratch_region);
-	if (comm->scratch)
+	if (comm->token_region)
+		tp_deregister(comm->tp, comm->token_region);
+	if (comm->scratch && comm->config.device)
+		comm->config.device->ops->release(comm->config.device, comm->scratch);
+	else if (comm->scratch)
 		munmap(comm->scratch, comm->scratch_bytes);
+	if (comm->token)
+		munmap(comm->token, comm->token_bytes);
 	free(comm->reqs);
 	free(comm);
 }
@@ -187,6 +204,52 @@ void coll_cache_counters(struct coll_comm *comm, struct mr_cache_counters *out)
 void coll_forget(struct coll_comm *comm, const void *addr, size_t bytes)
 {
 	mr_cache_invalidate(comm->cache, (uint64_t)(uintptr_t)addr, bytes);
+}
+
+/* --- work on the memory ---------------------------------------------------------------------- */
+
+static int device_rc(struct coll_comm *comm, int rc)
+{
+	return rc ? tp_break(comm->tp, rc, "%s", comm->config.device->error) : 0;
+}
+
+int comm_copy(struct coll_comm *comm, void *to, const void *from, size_t bytes)
+{
+	struct coll_device *device = comm->config.device;
+
+	if (device)
+		return bytes ? device_rc(comm, device->ops->copy(device, to, from, bytes)) : 0;
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+int comm_reduce(struct coll_comm *comm, void *out, const void *a, const void *b, size_t count,
+		enum coll_type type, enum coll_op op)
+{
+	struct coll_device *device = comm->config.device;
+	int rc = 0;
+
+	if (!device) {
+		coll_reduce(out, a, b, count, type, op);
+		return 0;
+	}
+	comm_phase(comm, "reduce");
+	if (comm_direct(comm)) /* the network wrote one of the two */
+		rc = device->ops->flush(device);
+	if (!rc)
+		rc = device->ops->reduce(device, out, a, b, count, type, op);
+	comm_phase_end(comm);
+	return device_rc(comm, rc);
+}
+
+int comm_average(struct coll_comm *comm, void *data, size_t count, enum coll_type type)
+{
+	struct coll_device *device = comm->config.device;
+
+	if (device)
+		return device_rc(comm, device->ops->average(device, data, count, type, comm->size));
+	coll_average(data, count, type, comm->size);
+	return 0;
 }
 
 /* --- a call --------------------------------------------------------------------------------- */
@@ -212,20 +275,31 @@ void comm_begin(struct coll_comm *comm, const char *name)
 
 int comm_end(struct coll_comm *comm, int rc)
 {
+	/* Whatever runs on the device next must see what came. */
+	if (!rc && comm_direct(comm))
+		rc = device_rc(comm, comm->config.device->ops->flush(comm->config.device));
 	comm_phase_end(comm);
 	return rc;
 }
 
+/* Device memory always brings its registration, or bounces and needs none. */
+static bool needs_region(const struct coll_comm *comm)
+{
+	return comm->config.device ? comm_direct(comm) : registers(comm);
+}
+
 int comm_map(struct coll_comm *comm, const void *addr, size_t bytes, struct coll_buffer *out)
 {
+	uint64_t space;
 	int rc;
 
 	*out = (struct coll_buffer){0};
-	if (!bytes || comm->size == 1 ||
-	    (comm->config.registering != COLL_REGISTER_ALWAYS && !comm->tp->needs_regions))
+	if (!bytes || comm->size == 1 || !needs_region(comm))
 		return 0;
-	rc = mr_cache_get(comm->cache, (uint64_t)(uintptr_t)addr, bytes, TP_MEMORY_HOST,
-			  &out->entry);
+	rc = comm_space(comm, addr, &space);
+	if (!rc)
+		rc = mr_cache_get(comm->cache, (uint64_t)(uintptr_t)addr, bytes, space,
+				  &out->entry);
 	if (rc)
 		return rc;
 	out->region = out->entry->handle;
@@ -321,8 +395,8 @@ int coll_barrier(struct coll_comm *comm)
 		int to = (comm->rank + d) % comm->size;
 		int from = (comm->rank - d + comm->size) % comm->size;
 
-		rc = comm_exchange(comm, to, comm->scratch, 1, comm->scratch_region, from,
-				   comm->scratch + 1, 1, comm->scratch_region, round);
+		rc = comm_exchange(comm, to, comm->token, 1, comm->token_region, from,
+				   comm->token + 1, 1, comm->token_region, round);
 	}
 	return comm_end(comm, rc);
 }

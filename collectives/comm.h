@@ -11,9 +11,12 @@ struct coll_comm {
 	int rank, size;
 	uint16_t seq; /* of the collective, part of every tag */
 	struct mr_cache *cache;
-	char *scratch; /* a window of chunks; never allocated in a call */
+	char *scratch; /* a window of chunks, where the buffers are; never allocated in a call */
 	size_t scratch_bytes;
 	struct tp_region *scratch_region;
+	char *token; /* two bytes of host memory, for messages that only say something */
+	size_t token_bytes;
+	struct tp_region *token_region;
 	/* Requests live here, not on a stack: after a failure some stay under way. */
 	struct tp_req *reqs; /* for algorithms that talk to all ranks at once: 2 * size */
 	struct tp_req recvs[COLL_WINDOW_MAX], sends[COLL_WINDOW_MAX]; /* of a pipeline */
@@ -44,6 +47,23 @@ void comm_unmap(struct coll_comm *comm, struct coll_buffer *buffer);
 int comm_map_pair(struct coll_comm *comm, const void *send, size_t send_bytes, const void *recv,
 		  size_t recv_bytes, struct coll_buffer out[2]);
 void comm_unmap_pair(struct coll_comm *comm, struct coll_buffer pair[2]);
+
+/* Work on the memory that the buffers are in, done when these return. 0 or a negative errno. */
+int comm_copy(struct coll_comm *comm, void *to, const void *from, size_t bytes);
+int comm_reduce(struct coll_comm *comm, void *out, const void *a, const void *b, size_t count,
+		enum coll_type type, enum coll_op op);
+int comm_average(struct coll_comm *comm, void *data, size_t count, enum coll_type type);
+/* Whether device memory is what the network gets. */
+static inline bool comm_direct(const struct coll_comm *comm)
+{
+	return comm->config.device && !comm->tp->stages;
+}
+
+/* For the registration cache (register.c). */
+int comm_cache_reg(void *ctx, uint64_t addr, size_t bytes, uint64_t space, void **handle);
+void comm_cache_dereg(void *ctx, void *handle);
+/* What tells the memory at an address from other memory that was there before. */
+int comm_space(struct coll_comm *comm, const void *addr, uint64_t *space);
 
 /* One message of this collective. */
 int comm_send(struct coll_comm *comm, int peer, uint32_t index, const void *buf, size_t bytes,

@@ -13,14 +13,18 @@ libcollreduce_SRCS := collectives/reduce.c
 libcollreduce_CFLAGS := $(coll_fast) -ffp-contract=off
 libcoll_SRCS := collectives/transport.c collectives/transport_loop.c collectives/dtype.c \
 	collectives/launch.c collectives/spawn.c collectives/rendezvous.c collectives/link.c collectives/guard.c collectives/comm.c \
+	collectives/register.c collectives/transport_staged.c \
 	collectives/ring.c collectives/all_reduce.c collectives/scatter_gather.c collectives/broadcast.c
+LIBS += libcolldevice libcolldevicecpu
+libcolldevice_SRCS := collectives/device_cuda.c
+libcolldevicecpu_SRCS := collectives/device_kernels.c
 ifneq ($(HAVE_LIBFABRIC),)
 libcoll_SRCS += collectives/transport_ofi.c collectives/ofi_lib.c
 libcoll_CFLAGS := $(call pkg_cflags,libfabric)
 libcoll_SRCS += collectives/world.c
 PROGRAMS += waylay-coll-perf
 waylay-coll-perf_SRCS := $(wildcard collectives/perf/*.c)
-waylay-coll-perf_LIBS := libcoll libcollreduce libmrcache libnvtxclient
+waylay-coll-perf_LIBS := libcoll libcollreduce libmrcache libcolldevice libcollkernels libkernels libnvtxclient
 waylay-coll-perf_LDLIBS := -ldl
 endif
 
@@ -34,7 +38,7 @@ test_mrcache_SRCS := tests/unit/test_mrcache.c
 test_mrcache_LIBS := libmrcache
 test_mrcache_LDLIBS := -lcmocka
 UNIT_TESTS += test_coll test_coll_dtype
-test_coll_SRCS := tests/unit/test_coll.c
+test_coll_SRCS := tests/unit/test_coll.c tests/unit/coll_device.c
 test_coll_LIBS := libcoll libcollreduce libmrcache
 test_coll_LDLIBS := -lcmocka -lm -ldl
 test_coll_dtype_SRCS := tests/unit/test_coll_dtype.c

@@ -127,7 +127,7 @@ static void drop_contained(struct mr_cache *c, uint64_t start, uint64_t end,
 }
 
 /* An address belongs to one kind of memory at a time: entries of another are stale. */
-static void drop_other_spaces(struct mr_cache *c, uint64_t start, uint64_t end, uint32_t space,
+static void drop_other_spaces(struct mr_cache *c, uint64_t start, uint64_t end, uint64_t space,
 			      struct mr_entry **doomed)
 {
 	struct mr_entry *e;
@@ -176,7 +176,7 @@ static void make_room(struct mr_cache *c, size_t bytes, struct mr_entry **doomed
 
 /* --- get and put ---------------------------------------------------------------------------- */
 
-static struct mr_entry *take_hit(struct mr_cache *c, uint64_t addr, uint64_t end, uint32_t space)
+static struct mr_entry *take_hit(struct mr_cache *c, uint64_t addr, uint64_t end, uint64_t space)
 {
 	struct mr_entry *e = find(c, addr, end);
 
@@ -260,7 +260,7 @@ static int get_miss(struct mr_cache *c, struct mr_entry *e, int cacheable, uint6
 	return rc;
 }
 
-int mr_cache_get(struct mr_cache *c, uint64_t addr, size_t bytes, uint32_t space,
+int mr_cache_get(struct mr_cache *c, uint64_t addr, size_t bytes, uint64_t space,
 		 struct mr_entry **out)
 {
 	struct mr_entry *e, *doomed = NULL;

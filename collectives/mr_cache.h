@@ -29,7 +29,7 @@ struct mr_entry {
 	uint64_t start, end; /* what is registered: [start, end) */
 	void *handle;        /* what `reg` gave */
 	/* the cache's own */
-	uint32_t space;
+	uint64_t space;
 	uint32_t refs;
 	int cached;
 	struct mr_entry *prev, *next;
@@ -42,7 +42,7 @@ struct mr_cache_config {
 	/* Registers [addr, addr + bytes); `space` is what mr_cache_get was given. 0 or negative
 	 * errno. After -ENOMEM, -ENOSPC or -EAGAIN the cache closes what it holds unused, the
 	 * longest unused first, and tries again. */
-	int (*reg)(void *ctx, uint64_t addr, size_t bytes, uint32_t space, void **handle);
+	int (*reg)(void *ctx, uint64_t addr, size_t bytes, uint64_t space, void **handle);
 	void (*dereg)(void *ctx, void *handle);
 	void *ctx;
 };
@@ -66,10 +66,11 @@ void mr_cache_free(struct mr_cache *cache);
 
 /*
  * Finds or makes a registration that covers [addr, addr + bytes). `space` tells kinds of memory
- * apart (host, a device): an address found in another space is stale and is dropped. 0, -EINVAL
+ * apart (host, a device, one allocation of a device from the next at the same address): an address
+ * found in another space is stale and is dropped. 0, -EINVAL
  * for an empty or impossible range, -ENOMEM, or what `reg` returned.
  */
-int mr_cache_get(struct mr_cache *cache, uint64_t addr, size_t bytes, uint32_t space,
+int mr_cache_get(struct mr_cache *cache, uint64_t addr, size_t bytes, uint64_t space,
 		 struct mr_entry **out);
 void mr_cache_put(struct mr_cache *cache, struct mr_entry *entry);
 

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADERS FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
+#define HEADERS      FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
+#define DMABUF_SINCE FI_VERSION(1, 20)
 
 /* struct fi_info grew with these releases. The symbol version that belongs to the headers of this
  * build has their layout, whatever the library's newest layout is. */
@@ -67,6 +68,10 @@ static void open_once(void)
 		return;
 	lib.version = lib.fi_version();
 	lib.api = FI_VERSION_LT(lib.version, HEADERS) ? lib.version : HEADERS;
+	/* What DMA-BUFs need; the structures that this program fills in are as they were. */
+	lib.api_hmem = FI_VERSION_LT(lib.version, DMABUF_SINCE) ? lib.version : DMABUF_SINCE;
+	if (FI_VERSION_LT(lib.api_hmem, lib.api))
+		lib.api_hmem = lib.api;
 }
 
 int ofi_lib_open(const struct ofi_lib **out, char *error, size_t error_bytes)

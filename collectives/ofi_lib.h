@@ -14,7 +14,8 @@
 
 struct ofi_lib {
 	void *handle;
-	uint32_t api; /* what to ask of fi_getinfo: the older of the headers and the library */
+	uint32_t api;      /* what to ask of fi_getinfo: the older of the headers and the library */
+	uint32_t api_hmem; /* and where device memory will be registered */
 	uint32_t version;
 	int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
 		       const struct fi_info *hints, struct fi_info **info);

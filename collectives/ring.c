@@ -152,7 +152,7 @@ static void show_phase(struct ring *r, int phase)
 		comm_phase(r->comm, phase == 1 ? "reduce-scatter" : "all-gather");
 }
 
-static void reduce_piece(const struct ring *r, const struct cursor *c, const struct piece *p)
+static int reduce_piece(const struct ring *r, const struct cursor *c, const struct piece *p)
 {
 	const struct ring_layout *l = r->l;
 	size_t count = p->bytes / coll_type_bytes(l->type);
@@ -160,9 +160,11 @@ static void reduce_piece(const struct ring *r, const struct cursor *c, const str
 	bool final = c->step == l->reduce_steps - 1;
 	char *out = final ? result_of(r, p) : slot;
 
-	coll_reduce(out, slot, l->src + p->offset, count, l->type, l->op);
-	if (final && l->op == COLL_AVG)
-		coll_average(out, count, l->type, r->comm->size);
+	int rc = comm_reduce(r->comm, out, slot, l->src + p->offset, count, l->type, l->op);
+
+	if (!rc && final && l->op == COLL_AVG)
+		rc = comm_average(r->comm, out, count, l->type);
+	return rc;
 }
 
 static int consume_recvs(struct ring *r)
@@ -182,8 +184,12 @@ static int consume_recvs(struct ring *r)
 		/* Only an all-reduce has two phases to tell apart. */
 		if (l->reduce_steps && l->steps > l->reduce_steps)
 			show_phase(r, c->step < l->reduce_steps ? 1 : 2);
-		if (c->step < l->reduce_steps && p.bytes)
-			reduce_piece(r, c, &p);
+		if (c->step < l->reduce_steps && p.bytes) {
+			int rc = reduce_piece(r, c, &p);
+
+			if (rc)
+				return rc;
+		}
 		advance(r, c);
 	}
 	return 0;
@@ -273,7 +279,7 @@ static void ring_cut(struct ring *r)
 
 	r->window = (uint32_t)comm->config.window;
 	r->chunk_bytes = comm->config.chunk_bytes;
-	if (!l->reduce_steps && r->chunk_bytes < GATHER_CHUNK)
+	if (!l->reduce_steps && !comm->tp->stages && r->chunk_bytes < GATHER_CHUNK)
 		r->chunk_bytes =
 			GATHER_CHUNK < comm->tp->max_msg_bytes ? GATHER_CHUNK : r->chunk_bytes;
 	chunks = (l->block_bytes + r->chunk_bytes - 1) / r->chunk_bytes;
@@ -294,7 +300,7 @@ int ring_run(struct coll_comm *comm, const struct ring_layout *l)
 			       l->total_bytes);
 	rc = r.total ? turn(&r) : 0;
 	if (!rc && l->copy_bytes)
-		memcpy(l->copy_to, l->copy_from, l->copy_bytes);
+		rc = comm_copy(comm, l->copy_to, l->copy_from, l->copy_bytes);
 	while (!rc && (r.consumed.index < r.total || r.sends_done < r.total))
 		rc = turn(&r);
 	show_phase(&r, 0);

@@ -11,7 +11,8 @@
 static bool use_direct(const struct coll_comm *comm, size_t total_bytes)
 {
 	if (total_bytes > comm->scratch_bytes / 2 ||
-	    total_bytes / (size_t)comm->size > comm->tp->max_msg_bytes)
+	    total_bytes / (size_t)comm->size > comm->tp->max_msg_bytes ||
+	    (comm->tp->max_receives && (unsigned)comm->size - 1 > comm->tp->max_receives))
 		return false;
 	if (comm->config.algorithm == COLL_AUTO)
 		return total_bytes <= DIRECT_BYTES;
@@ -22,8 +23,8 @@ static bool use_direct(const struct coll_comm *comm, size_t total_bytes)
 
 /* Reduces all ranks' parts in rank order. They lie in scratch memory by rank, but for this rank's
  * own. Partial results go to scratch too: dst may be `own`. */
-static void reduce_parts(struct coll_comm *comm, char *dst, const char *own, size_t count,
-			 enum coll_type type, enum coll_op op)
+static int reduce_parts(struct coll_comm *comm, char *dst, const char *own, size_t count,
+			enum coll_type type, enum coll_op op)
 {
 	size_t bytes = count * coll_type_bytes(type);
 	char *sum = comm->scratch + (size_t)comm->rank * bytes; /* nobody sends there */
@@ -32,12 +33,13 @@ static void reduce_parts(struct coll_comm *comm, char *dst, const char *own, siz
 	for (int i = 1; i < comm->size; i++) {
 		const char *right = i == comm->rank ? own : comm->scratch + (size_t)i * bytes;
 		char *out = i == comm->size - 1 ? dst : sum;
+		int rc = comm_reduce(comm, out, left, right, count, type, op);
 
-		coll_reduce(out, left, right, count, type, op);
+		if (rc)
+			return rc;
 		left = out;
 	}
-	if (op == COLL_AVG)
-		coll_average(dst, count, type, comm->size);
+	return op == COLL_AVG ? comm_average(comm, dst, count, type) : 0;
 }
 
 static int reduce_scatter_direct(struct coll_comm *comm, const char *src, char *dst,
@@ -62,7 +64,7 @@ static int reduce_scatter_direct(struct coll_comm *comm, const char *src, char *
 	if (!rc)
 		rc = comm_wait_all(comm, comm->reqs, 2 * (n - 1));
 	if (!rc)
-		reduce_parts(comm, dst, src + (size_t)comm->rank * bytes, count, type, op);
+		rc = reduce_parts(comm, dst, src + (size_t)comm->rank * bytes, count, type, op);
 	return rc;
 }
 
@@ -94,13 +96,13 @@ int coll_reduce_scatter(struct coll_comm *comm, const void *send, void *recv, si
 	size_t bytes = count * coll_type_bytes(type);
 	size_t total = bytes * (size_t)comm->size;
 	struct coll_buffer pair[2];
-	int rc;
+	int rc = 0;
 
 	comm_begin(comm, "reduce-scatter");
 	if (comm->size == 1 || !count) {
 		if (send != recv && bytes)
-			memcpy(recv, send, bytes);
-		return comm_end(comm, 0);
+			rc = comm_copy(comm, recv, send, bytes);
+		return comm_end(comm, rc);
 	}
 	rc = comm_map_pair(comm, send, total, recv, bytes, pair);
 	if (rc)
@@ -134,7 +136,7 @@ static int all_gather_direct(struct coll_comm *comm, const char *src, char *dst,
 			       &comm->reqs[2 * (d - 1) + 1]);
 	}
 	if (!rc && own != src)
-		memcpy(own, src, bytes);
+		rc = comm_copy(comm, own, src, bytes);
 	return rc ? rc : comm_wait_all(comm, comm->reqs, 2 * (n - 1));
 }
 
@@ -169,13 +171,13 @@ int coll_all_gather(struct coll_comm *comm, const void *send, void *recv, size_t
 	size_t bytes = count * coll_type_bytes(type);
 	size_t total = bytes * (size_t)comm->size;
 	struct coll_buffer pair[2];
-	int rc;
+	int rc = 0;
 
 	comm_begin(comm, "all-gather");
 	if (comm->size == 1 || !count) {
 		if (send != recv && bytes)
-			memcpy(recv, send, bytes);
-		return comm_end(comm, 0);
+			rc = comm_copy(comm, recv, send, bytes);
+		return comm_end(comm, rc);
 	}
 	rc = comm_map_pair(comm, send, bytes, recv, total, pair);
 	if (rc)

@@ -25,7 +25,8 @@
 
 enum tp_memory { TP_MEMORY_HOST, TP_MEMORY_CUDA, TP_MEMORY_MAX };
 
-/* A range of memory to register. `dmabuf_fd` is -1 unless the range is given as a DMA-BUF. */
+/* A range of memory to register. `dmabuf_fd` is -1 unless the range is given as a DMA-BUF, which it
+ * then lies `dmabuf_offset` bytes into. */
 struct tp_range {
 	void *addr;
 	size_t bytes;
@@ -39,6 +40,7 @@ struct tp_range {
 struct tp_region {
 	uint64_t addr;
 	size_t bytes;
+	enum tp_memory memory;
 	void *desc;           /* what the back end wants to see beside a local buffer */
 	uint64_t key;         /* what a peer needs to write here */
 	uint64_t remote_base; /* address a peer gives for the first byte: addr, or 0 for offsets */
@@ -95,13 +97,18 @@ struct tp_ops {
 struct transport {
 	const struct tp_ops *ops;
 	int rank, size;
-	char provider[96];    /* for people: "shm", "tcp;ofi_rxm" */
-	char library[64];     /* for people: "libfabric 1.17" */
-	size_t inject_bytes;  /* messages up to this are sent without a completion */
-	size_t max_msg_bytes; /* no message may be longer */
-	bool needs_regions;   /* local buffers must be registered (libfabric's FI_MR_LOCAL) */
-	bool can_write;       /* one-sided writes work */
-	bool has_threads;     /* the provider's own threads move data, and need a CPU for that */
+	char provider[96];     /* for people: "shm", "tcp;ofi_rxm" */
+	char library[64];      /* for people: "libfabric 1.17" */
+	size_t inject_bytes;   /* messages up to this are sent without a completion */
+	size_t max_msg_bytes;  /* no message may be longer */
+	bool needs_regions;    /* local buffers must be registered (libfabric's FI_MR_LOCAL) */
+	bool can_write;        /* one-sided writes work */
+	bool takes_device;     /* device memory can be registered and sent */
+	bool takes_dmabuf;     /* and as a DMA-BUF, as far as the library goes */
+	bool shares_memory;    /* joins processes of one host */
+	unsigned max_receives; /* that may be posted at a time; 0: as many as one likes */
+	bool stages;           /* device memory goes through bounce buffers (transport_staged.h) */
+	bool has_threads;      /* the provider's own threads move data, and need a CPU for that */
 	struct tp_stats stats;
 	char error[TP_ERROR_BYTES];
 	int broken; /* once not 0, every call returns it: some message is lost for good */
@@ -121,6 +128,7 @@ struct tp_config {
 	const char *provider;     /* NULL: the best there is */
 	const char *bind_address; /* numeric local address for network providers, or NULL */
 	bool one_host;            /* all ranks share this host's memory: shm may be chosen */
+	enum tp_memory memory;    /* that will be registered; a provider that takes it is chosen */
 	int64_t timeout_ns;
 };
 

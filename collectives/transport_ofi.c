@@ -83,6 +83,7 @@ static bool shares_memory(const char *provider)
 static int query(const struct ofi_lib *lib, const char *provider, const char *address,
 		 uint64_t caps, struct fi_info **out)
 {
+	uint64_t modes = MR_MODES | (caps & FI_HMEM ? FI_MR_HMEM : 0);
 	struct fi_info *hints = lib->dupinfo(NULL);
 	int rc;
 
@@ -91,7 +92,7 @@ static int query(const struct ofi_lib *lib, const char *provider, const char *ad
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = MR_MODES;
+	hints->domain_attr->mr_mode = (int)modes;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	/* Waiting polls anyway; a provider that can do without a thread of its own should. */
@@ -104,27 +105,39 @@ static int query(const struct ofi_lib *lib, const char *provider, const char *ad
 		}
 	}
 	*out = NULL;
-	rc = lib->getinfo(lib->api, address, NULL, address ? FI_SOURCE : 0, hints, out);
+	rc = lib->getinfo(caps & FI_HMEM ? lib->api_hmem : lib->api, address, NULL,
+			  address ? FI_SOURCE : 0, hints, out);
 	lib->freeinfo(hints);
 	return rc;
 }
 
+/* A provider without network addresses takes the text for a name of its own, the same on all
+ * ranks. */
+static bool named_by_text(const struct fi_info *info)
+{
+	return info->addr_format == FI_ADDR_STR;
+}
+
 /* Network providers are asked for the interface that the ranks already reach each other by. */
-static int query_any(const struct ofi_lib *lib, const char *provider, const char *address,
-		     struct fi_info **out)
+static int query_any(const struct ofi_lib *lib, const struct tp_config *config,
+		     const char *provider, struct fi_info **out)
 {
 	static const uint64_t caps[] = {FI_TAGGED | FI_RMA, FI_TAGGED};
+	uint64_t more = config->memory == TP_MEMORY_HOST ? 0 : FI_HMEM;
+	const char *address = config->bind_address;
 	int rc = -FI_ENODATA;
 
 	if (provider && shares_memory(provider))
-		address = NULL; /* it would take the text for a name of its own */
+		address = NULL;
 	for (int i = 0; i < 2; i++) {
 		if (address) {
-			rc = query(lib, provider, address, caps[i], out);
-			if (!rc)
+			rc = query(lib, provider, address, caps[i] | more, out);
+			if (!rc && !named_by_text(*out))
 				return 0;
+			if (!rc)
+				lib->freeinfo(*out);
 		}
-		rc = query(lib, provider, NULL, caps[i], out);
+		rc = query(lib, provider, NULL, caps[i] | more, out);
 		if (!rc)
 			return 0;
 	}
@@ -148,15 +161,26 @@ static int choose(const struct ofi_lib *lib, const struct tp_config *config, str
 	int rc = -FI_ENODATA;
 
 	if (config->provider) {
-		rc = query_any(lib, config->provider, config->bind_address, &list);
+		rc = query_any(lib, config, config->provider, &list);
 	} else {
 		for (int i = 0; preferred[i] && rc; i++) {
 			if (shares_memory(preferred[i]) && !config->one_host)
 				continue;
-			rc = query_any(lib, preferred[i], config->bind_address, &list);
+			rc = query_any(lib, config, preferred[i], &list);
 		}
 		if (rc)
-			rc = query_any(lib, NULL, config->bind_address, &list);
+			rc = query_any(lib, config, NULL, &list);
+	}
+	if (rc && config->memory != TP_MEMORY_HOST) {
+		snprintf(
+			error, TP_ERROR_BYTES,
+			"libfabric %u.%u offers no %s%sprovider that takes device memory (FI_HMEM: "
+			"%s), so the direct path is closed: it was built without CUDA, or the "
+			"provider cannot; --path staged goes through host memory",
+			FI_MAJOR(lib->version), FI_MINOR(lib->version),
+			config->provider ? config->provider : "", config->provider ? " " : "",
+			lib->strerror(-rc));
+		return rc == -FI_ENODATA ? -ENODEV : to_errno(rc);
 	}
 	if (rc) {
 		snprintf(error, TP_ERROR_BYTES,
@@ -188,7 +212,7 @@ int tp_list_ofi(const struct tp_config *config, char **out, char *error)
 	if (!f)
 		return -ENOMEM;
 	for (int i = 0; preferred[i]; i++) {
-		if (query_any(lib, preferred[i], config->bind_address, &list))
+		if (query_any(lib, config, preferred[i], &list))
 			continue;
 		if (strcmp(pick(list, preferred[i])->fabric_attr->prov_name, preferred[i]) == 0)
 			fprintf(f, "%s\n", preferred[i]);
@@ -308,6 +332,44 @@ static int ofi_connect(struct transport *tp, const void *addrs, int rank, int si
 
 /* --- memory -------------------------------------------------------------------------------- */
 
+/* Younger than the oldest headers this builds with; part of libfabric's ABI since 1.20. */
+#define MR_DMABUF (1ull << 40)
+struct mr_dmabuf {
+	int fd;
+	uint64_t offset;
+	size_t len;
+	void *base_addr;
+};
+
+/* fi_mr_attr as old headers know it, and zeros where later libraries look for what came since. */
+union mr_attr {
+	struct fi_mr_attr attr;
+	char room[256];
+};
+
+static int mr_open_device(struct tp_ofi *t, const struct tp_range *range, uint64_t access,
+			  uint64_t key, struct fid_mr **mr)
+{
+	struct iovec whole = {range->addr, range->bytes};
+	struct mr_dmabuf buffer = {.fd = range->dmabuf_fd,
+				   .offset = range->dmabuf_offset,
+				   .len = range->bytes,
+				   .base_addr = (char *)range->addr - range->dmabuf_offset};
+	union mr_attr a;
+
+	memset(&a, 0, sizeof(a));
+	a.attr.mr_iov = &whole;
+	a.attr.iov_count = 1;
+	a.attr.access = access;
+	a.attr.requested_key = key;
+	a.attr.iface = FI_HMEM_CUDA;
+	a.attr.device.cuda = range->device;
+	if (range->dmabuf_fd < 0)
+		return fi_mr_regattr(t->domain, &a.attr, 0, mr);
+	a.attr.mr_iov = (const struct iovec *)(const void *)&buffer; /* a union from 1.20 on */
+	return fi_mr_regattr(t->domain, &a.attr, MR_DMABUF, mr);
+}
+
 static int mr_open(struct tp_ofi *t, const struct tp_range *range, struct fid_mr **mr)
 {
 	uint64_t access = FI_SEND | FI_RECV;
@@ -317,8 +379,13 @@ static int mr_open(struct tp_ofi *t, const struct tp_range *range, struct fid_mr
 	if (t->tp.can_write)
 		access |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	do {
-		rc = fi_mr_reg(t->domain, range->addr, range->bytes, access, 0,
-			       own_keys ? t->next_key++ : 0, 0, mr, NULL);
+		uint64_t key = own_keys ? t->next_key++ : 0;
+
+		if (range->memory == TP_MEMORY_HOST)
+			rc = fi_mr_reg(t->domain, range->addr, range->bytes, access, 0, key, 0, mr,
+				       NULL);
+		else
+			rc = mr_open_device(t, range, access, key, mr);
 	} while (rc == -FI_ENOKEY && own_keys); /* somebody else's key in this domain */
 	if (rc || !(t->info->domain_attr->mr_mode & FI_MR_ENDPOINT))
 		return rc;
@@ -338,7 +405,7 @@ static int ofi_reg(struct transport *tp, const struct tp_range *range, struct tp
 	int rc;
 
 	*out = NULL;
-	if (range->memory != TP_MEMORY_HOST)
+	if (range->memory != TP_MEMORY_HOST && !tp->takes_device)
 		return tp_fail(tp, -EOPNOTSUPP, "only host memory can be registered with %s here",
 			       tp->provider);
 	region = calloc(1, sizeof(*region));
@@ -347,12 +414,17 @@ static int ofi_reg(struct transport *tp, const struct tp_range *range, struct tp
 	rc = mr_open(t, range, &mr);
 	if (rc) {
 		free(region);
-		return tp_fail(tp, to_errno(rc), "cannot register %zu bytes at %p with %s: %s%s",
-			       range->bytes, range->addr, tp->provider, words(t, rc),
+		return tp_fail(tp, to_errno(rc), "cannot register %zu bytes%s at %p with %s: %s%s",
+			       range->bytes,
+			       range->dmabuf_fd >= 0             ? " of a DMA-BUF"
+			       : range->memory == TP_MEMORY_CUDA ? " of device memory"
+								 : "",
+			       range->addr, tp->provider, words(t, rc),
 			       rc == -ENOMEM ? " (see `ulimit -l`)" : "");
 	}
 	region->addr = (uint64_t)(uintptr_t)range->addr;
 	region->bytes = range->bytes;
+	region->memory = range->memory;
 	region->desc = fi_mr_desc(mr);
 	region->key = fi_mr_key(mr);
 	region->remote_base = t->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? region->addr : 0;
@@ -394,7 +466,8 @@ static int ofi_send(struct transport *tp, int peer, uint64_t tag, const void *bu
 	struct tp_ofi *t = ofi(tp);
 	ssize_t rc;
 
-	if (bytes <= tp->inject_bytes) {
+	/* Only host memory can be injected. */
+	if (bytes <= tp->inject_bytes && (!region || region->memory == TP_MEMORY_HOST)) {
 		rc = fi_tinject(t->ep, buf, bytes, t->peers[peer], tag);
 		if (!rc)
 			tp_complete(tp, req, bytes);
@@ -510,6 +583,9 @@ static void describe(struct tp_ofi *t)
 	tp->max_msg_bytes = t->info->ep_attr->max_msg_size;
 	tp->needs_regions = t->info->domain_attr->mr_mode & FI_MR_LOCAL;
 	tp->can_write = (t->info->caps & FI_RMA) != 0;
+	tp->takes_device = (t->info->caps & FI_HMEM) != 0;
+	tp->takes_dmabuf = tp->takes_device && FI_VERSION_GE(t->lib->version, FI_VERSION(1, 20));
+	tp->shares_memory = shares_memory(tp->provider);
 	tp->has_threads = t->info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 }
 
@@ -539,7 +615,7 @@ int tp_open_ofi(const struct tp_config *config, struct transport **out, char *er
 	describe(t);
 	/* shm lets peers read this process's memory directly (one copy instead of two); the Yama
 	 * security module wants to be told that siblings may. Without Yama this does nothing. */
-	if (shares_memory(t->tp.provider))
+	if (t->tp.shares_memory || named_by_text(t->info))
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	rc = open_objects(t, error);
 	if (rc) {

@@ -113,6 +113,8 @@ static int open_endpoints(struct world *w, const struct world_config *config)
 	struct tp_config tc = {.provider = config->provider,
 			       .bind_address = rdv_local_address(w->rdv),
 			       .one_host = w->one_host,
+			       .memory = config->coll.device && !config->staged ? TP_MEMORY_CUDA
+										: TP_MEMORY_HOST,
 			       .timeout_ns = config->timeout_ns};
 	struct opening mine, *all = calloc((size_t)w->size, sizeof(*all));
 	int rc = all ? 0 : -ENOMEM;
@@ -201,6 +203,20 @@ static void stop_guard(struct world *w)
 	w->guard = NULL;
 }
 
+/* Puts bounce buffers between the collectives and the network. */
+static int add_stage(struct world *w, const struct world_config *config)
+{
+	struct transport *staged;
+	int rc;
+
+	if (!config->coll.device || !config->staged)
+		return 0;
+	rc = tp_open_staged(w->tp, config->coll.device, config->staged, &staged, w->error);
+	if (!rc)
+		w->tp = staged;
+	return rc;
+}
+
 int world_open(struct world *w, const struct launch *launch, const struct world_config *config)
 {
 	int rc;
@@ -208,11 +224,14 @@ int world_open(struct world *w, const struct launch *launch, const struct world_
 	memset(w, 0, sizeof(*w));
 	w->rank = launch->rank;
 	w->size = launch->size;
+	w->device = config->coll.device;
 	rc = rdv_open(launch, config->timeout_ns, &w->rdv, w->error);
 	if (!rc)
 		rc = find_neighbours(w);
 	if (!rc)
 		rc = open_endpoints(w, config);
+	if (!rc)
+		rc = add_stage(w, config);
 	if (!rc)
 		rc = connect_all(w);
 	if (!rc)

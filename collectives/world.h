@@ -10,6 +10,7 @@
 #include "collectives/guard.h"
 #include "collectives/launch.h"
 #include "collectives/rendezvous.h"
+#include "collectives/transport_staged.h"
 
 #define WORLD_ERROR_BYTES 1024
 
@@ -20,6 +21,7 @@ struct world {
 	struct rendezvous *rdv;
 	struct transport *tp;
 	struct coll_comm *comm;
+	struct coll_device *device; /* config.coll.device */
 	struct guard *guard;
 	char error[WORLD_ERROR_BYTES];
 	bool quiet; /* another rank reports the same failure; saying it again helps nobody */
@@ -28,6 +30,9 @@ struct world {
 struct world_config {
 	const char *provider; /* NULL: the best there is */
 	int64_t timeout_ns;
+	/* coll.device, if there is one, is memory that goes to the network as it is, or through
+	 * bounce buffers as `staged` says. */
+	const struct staged_config *staged;
 	struct coll_config coll;
 	/* Called on a thread of its own when another rank has ended and this one hangs inside the
 	 * network library (see guard.h); says so and ends the process. NULL: hang. */

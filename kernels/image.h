@@ -10,6 +10,7 @@
 extern const unsigned char kernels_sampler_image[];
 extern const unsigned char kernels_sampler_image_end[];
 extern const unsigned char kernels_tbe_image[];
+extern const unsigned char kernels_coll_image[]; /* in libcollkernels */
 
 /* How the device code was made: "nvcc", "clang" or "names". */
 extern const char kernels_image_maker[];

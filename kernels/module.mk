@@ -31,6 +31,12 @@ libkernels_CFLAGS := -DKERNELS_SAMPLER_IMAGE='"$(call kernels_image,sampler)"' \
 	-DKERNELS_TBE_IMAGE='"$(call kernels_image,tbe)"' -DKERNELS_IMAGE_MAKER='"$(KERNELS_IMAGE_MAKER)"'
 $(O)/obj/libkernels/kernels/image.S.o: $(call kernels_image,sampler) $(call kernels_image,tbe)
 
+# What the collectives take of this folder: the driver loader and the code that reduces on a device.
+LIBS += libcollkernels
+libcollkernels_SRCS := kernels/coll_image.S
+libcollkernels_CFLAGS := -DKERNELS_COLL_IMAGE='"$(call kernels_image,coll)"'
+$(O)/obj/libcollkernels/kernels/coll_image.S.o: $(call kernels_image,coll)
+
 libkernels_SRCS += kernels/perf_time.c kernels/perf_data.c kernels/sampler_stats.c
 PROGRAMS += waylay-sampler-perf
 waylay-sampler-perf_SRCS := kernels/sampler_perf.c

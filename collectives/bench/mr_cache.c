@@ -8,7 +8,7 @@
 
 #define LOOKUPS 2000003
 
-static int fake_reg(void *ctx, uint64_t addr, size_t bytes, uint32_t space, void **handle)
+static int fake_reg(void *ctx, uint64_t addr, size_t bytes, uint64_t space, void **handle)
 {
 	(void)ctx;
 	(void)addr;

@@ -90,14 +90,26 @@ static int run_rank(const struct perf_options *o, const struct launch *launch)
 	struct world_config config = {.provider = o->provider,
 				      .timeout_ns = (int64_t)(o->timeout_s * 1e9),
 				      .coll = o->coll};
+	struct staged_config staged = {.range_push = push_range, .range_pop = pop_range};
 	struct perf_output out = {0};
 	struct perf_summary sum = {0};
+	char error[DEVICE_ERROR_BYTES];
+	struct coll_device *device;
 	struct world w;
 	int rc;
 
 	config.stuck = end_stuck;
 	config.coll.range_push = push_range;
 	config.coll.range_pop = pop_range;
+	rc = perf_open_device(o, launch->rank, &device, &staged, &config.coll, launch->size, error);
+	if (rc) {
+		fprintf(stderr, PERF_NAME ": rank %d: %s (--path host needs no device)\n",
+			launch->rank, error);
+		return STATUS_FAILED;
+	}
+	config.coll.device = device;
+	if (o->path == PERF_STAGED || o->path == PERF_STAGED_NAIVE)
+		config.staged = &staged;
 	rc = world_open(&w, launch, &config);
 	if (!rc && o->root >= w.size) {
 		snprintf(w.error, sizeof(w.error), "--root %d: there are %d ranks", o->root,
@@ -120,6 +132,7 @@ static int run_rank(const struct perf_options *o, const struct launch *launch)
 		rc = -EIO;
 	}
 	world_close(&w);
+	device_close(device);
 	return rc || sum.wrong ? STATUS_FAILED : 0;
 }
 

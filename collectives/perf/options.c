@@ -17,12 +17,23 @@ const char *perf_collective_name(enum perf_collective c)
 	return collective_names[c];
 }
 
+static const char *const path_names[PERF_PATH_MAX + 1] = {
+	"host", "staged-naive", "staged", "direct", NULL,
+};
+
+const char *perf_path_name(enum perf_path path)
+{
+	return path_names[path];
+}
+
 const char *argp_program_version = PERF_NAME " " WAYLAY_VERSION;
 
 enum key {
 	KEY_PROVIDER = 256,
 	KEY_LIST,
 	KEY_PATH,
+	KEY_DEVICE,
+	KEY_INTERFACE,
 	KEY_CACHE,
 	KEY_REGISTER,
 	KEY_ALGORITHM,
@@ -71,7 +82,14 @@ static const struct argp_option options[] = {
 	{"provider", KEY_PROVIDER, "NAME", 0,
 	 "libfabric provider, as shm, tcp, 'tcp;ofi_rxm' (default: the best there is)", 0},
 	{"list-providers", KEY_LIST, NULL, 0, "print the providers found here, best first", 0},
-	{"path", KEY_PATH, "PATH", 0, "memory that is moved: host", 0},
+	{"path", KEY_PATH, "PATH", 0,
+	 "memory that is moved and how: host (default); or device memory, staged-naive (copied to the "
+	 "host whole, sent, copied back), staged (the same in pieces, pipelined), direct (registered "
+	 "with the network)",
+	 0},
+	{"device", KEY_DEVICE, "N", 0, "CUDA device (default: rank modulo their number)", 0},
+	{"mr-interface", KEY_INTERFACE, "auto|cuda|dmabuf", 0,
+	 "how --path direct names device memory to the provider (default auto)", 0},
 	{"mr-cache", KEY_CACHE, "N[,SIZE]|off", 0,
 	 "registrations kept, and their bytes (default 1024)", 0},
 	{"register", KEY_REGISTER, "always|needed", 0,
@@ -290,6 +308,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
 static error_t parse_network(int key, char *arg, struct argp_state *state)
 {
 	static const char *const registering[] = {"always", "needed", NULL};
+	static const char *const interfaces[] = {"auto", "cuda", "dmabuf", NULL};
 	struct perf_options *o = state->input;
 
 	switch (key) {
@@ -300,9 +319,14 @@ static error_t parse_network(int key, char *arg, struct argp_state *state)
 		o->list_providers = true;
 		break;
 	case KEY_PATH:
-		if (strcasecmp(arg, "host") != 0)
-			argp_error(state, "--path: '%s' is unknown; this program moves host memory",
-				   arg);
+		o->path = (enum perf_path)pick_word(arg, path_names, state, "--path");
+		break;
+	case KEY_DEVICE:
+		o->device = parse_int(arg, 0, 4096, state, "--device");
+		break;
+	case KEY_INTERFACE:
+		o->coll.interface =
+			(enum coll_interface)pick_word(arg, interfaces, state, "--mr-interface");
 		break;
 	case KEY_CACHE:
 		parse_cache(o, arg, state);
@@ -412,6 +436,7 @@ void perf_options_parse(struct perf_options *o, int argc, char **argv)
 		.average = PERF_AVERAGE,
 		.bind = true,
 		.timeout_s = 60,
+		.device = -1,
 		.coll = coll_config_default(),
 	};
 	argp_parse(&argp, argc, argv, 0, NULL, o);

@@ -40,8 +40,14 @@ static void text_head(FILE *f, const struct perf_options *o, const struct world 
 	fprintf(f, "# " PERF_NAME " " WAYLAY_VERSION "  ranks %d (%s)  %s  rank 0: pid %d on %s\n",
 		w->size, launch->source, w->one_host ? "one host" : "several hosts", (int)getpid(),
 		host);
-	fprintf(f, "# provider %s (%s)  path host  algorithm %s  reduction %s\n", w->tp->provider,
-		w->tp->library, coll_algorithm_name(o->coll.algorithm), coll_reduce_isa());
+	fprintf(f, "# provider %s (%s)  path %s  algorithm %s  reduction %s\n", w->tp->provider,
+		w->tp->library, perf_path_name(o->path), coll_algorithm_name(o->coll.algorithm),
+		w->device ? "on the device" : coll_reduce_isa());
+	if (w->device)
+		fprintf(f, "# device %d: %s%s\n", w->device->ordinal, w->device->name,
+			w->device->simulated
+				? " (its rates are this CPU's: nothing that a device does)"
+				: "");
 	fprintf(f, "# registration: %s, cache %s\n",
 		o->coll.registering == COLL_REGISTER_ALWAYS
 			? "every buffer"
@@ -66,18 +72,22 @@ void output_head(struct perf_output *out, const struct perf_options *o, const st
 		break;
 	case PERF_CSV:
 		fprintf(f, "collective,ranks,provider,size_bytes,count,type,redop,root,"
-			   "oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,"
-			   "ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong\n");
+			   "oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,oop_cpu_s_per_gb,"
+			   "oop_cores,oop_registrations,"
+			   "ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong,ip_cpu_s_per_gb,"
+			   "ip_cores,ip_registrations\n");
 		break;
 	default:
 		fprintf(f,
 			"{\"program\":\"" PERF_NAME "\",\"version\":\"" WAYLAY_VERSION "\","
 			"\"ranks\":%d,\"launcher\":\"%s\",\"one_host\":%s,\"provider\":\"%s\","
-			"\"library\":\"%s\",\"path\":\"host\",\"algorithm\":\"%s\","
-			"\"reduction\":\"%s\",\"iters\":%d,\"results\":[",
+			"\"library\":\"%s\",\"path\":\"%s\",\"device\":\"%s\",\"simulated\":%s,"
+			"\"algorithm\":\"%s\",\"reduction\":\"%s\",\"iters\":%d,\"results\":[",
 			w->size, launch->source, w->one_host ? "true" : "false", w->tp->provider,
-			w->tp->library, coll_algorithm_name(o->coll.algorithm), coll_reduce_isa(),
-			o->iters);
+			w->tp->library, perf_path_name(o->path), w->device ? w->device->name : "",
+			w->device && w->device->simulated ? "true" : "false",
+			coll_algorithm_name(o->coll.algorithm),
+			w->device ? "device" : coll_reduce_isa(), o->iters);
 	}
 	fflush(f);
 }
@@ -88,12 +98,12 @@ static void text_heading(FILE *f, enum perf_collective c)
 {
 	fprintf(f, "#\n# %s\n", perf_collective_name(c));
 	fprintf(f, "# %58s %-33s %s\n", "", "          out-of-place", "          in-place");
-	fprintf(f, "# %10s  %12s  %8s  %6s  %6s  %9s %7s %7s %6s  %9s %7s %7s %6s\n", "size",
-		"count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time",
-		"algbw", "busbw", "#wrong");
-	fprintf(f, "# %10s  %12s  %8s  %6s  %6s  %9s %7s %7s %6s  %9s %7s %7s\n", "(B)",
+	fprintf(f, "# %10s  %12s  %8s  %6s  %6s  %9s %7s %7s %6s  %9s %7s %7s %6s  %7s %6s\n",
+		"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong",
+		"time", "algbw", "busbw", "#wrong", "cpu", "cores");
+	fprintf(f, "# %10s  %12s  %8s  %6s  %6s  %9s %7s %7s %6s  %9s %7s %7s %6s  %7s\n", "(B)",
 		"(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)",
-		"(GB/s)");
+		"(GB/s)", "", "(s/GB)");
 }
 
 static void text_figure(FILE *f, const struct perf_figure *v)
@@ -122,7 +132,7 @@ static void text_row(struct perf_output *out, const struct perf_row *row)
 		row->has_op ? coll_op_name(row->op) : "none", row->root);
 	text_figure(f, &row->figure[0]);
 	text_figure(f, &row->figure[1]);
-	fprintf(f, "\n");
+	fprintf(f, "  %7.3f %6.2f\n", row->figure[0].cpu_s_per_gb, row->figure[0].cores);
 }
 
 static void csv_row(struct perf_output *out, const struct perf_row *row, const struct world *w)
@@ -136,13 +146,14 @@ static void csv_row(struct perf_output *out, const struct perf_row *row, const s
 	for (int i = 0; i < 2; i++) {
 		const struct perf_figure *v = &row->figure[i];
 
-		if (!v->valid)
-			fprintf(f, ",,,,");
-		else if (v->wrong < 0)
-			fprintf(f, ",%.3f,%.6f,%.6f,", v->time_us, v->algbw, v->busbw);
-		else
-			fprintf(f, ",%.3f,%.6f,%.6f,%lld", v->time_us, v->algbw, v->busbw,
-				(long long)v->wrong);
+		if (!v->valid) {
+			fprintf(f, ",,,,,,,");
+			continue;
+		}
+		fprintf(f, ",%.3f,%.6f,%.6f,", v->time_us, v->algbw, v->busbw);
+		if (v->wrong >= 0)
+			fprintf(f, "%lld", (long long)v->wrong);
+		fprintf(f, ",%.6f,%.3f,%.4f", v->cpu_s_per_gb, v->cores, v->registrations);
 	}
 	fprintf(f, "\n");
 }
@@ -170,7 +181,8 @@ static void json_row(struct perf_output *out, const struct perf_row *row)
 			names[i], v->time_us, v->algbw, v->busbw);
 		if (v->wrong >= 0)
 			fprintf(f, ",\"wrong\":%lld", (long long)v->wrong);
-		fprintf(f, "}");
+		fprintf(f, ",\"cpu_s_per_gb\":%.6f,\"cores\":%.3f,\"registrations_per_call\":%.4f}",
+			v->cpu_s_per_gb, v->cores, v->registrations);
 	}
 	fprintf(f, "}");
 }
@@ -238,6 +250,7 @@ void output_tail(struct perf_output *out, const struct perf_summary *s, struct w
 	const struct tp_stats *t = &w->tp->stats;
 	double average = s->busbw_count ? s->busbw_sum / s->busbw_count : 0;
 	struct mr_cache_counters c;
+	const struct device_stats *moved = &s->moved;
 	FILE *f = out->file;
 
 	if (!f)
@@ -253,15 +266,30 @@ void output_tail(struct perf_output *out, const struct perf_summary *s, struct w
 			(unsigned long long)t->registrations, (double)t->registration_ns / 1e3,
 			(unsigned long long)c.hits, (unsigned long long)c.misses,
 			(unsigned long long)c.evictions);
+		if (w->device)
+			fprintf(f,
+				"# All ranks: detour through the host: %llu bytes to the host (calls held "
+				"%.3f ms), %llu bytes from it (%.3f ms); %llu reductions on the device, "
+				"%llu flushes\n",
+				(unsigned long long)moved->down_bytes, (double)moved->down_ns / 1e6,
+				(unsigned long long)moved->up_bytes, (double)moved->up_ns / 1e6,
+				(unsigned long long)moved->reductions,
+				(unsigned long long)moved->flushes);
 	} else if (out->format == PERF_JSON) {
 		fprintf(f,
 			"\n],\"wrong\":%lld,\"avg_busbw_gbs\":%.6f,\"rank0\":{"
 			"\"registrations\":%llu,\"registration_us\":%.1f,\"cache_hits\":%llu,"
-			"\"cache_misses\":%llu,\"cache_evictions\":%llu,\"sent_bytes\":%llu}}\n",
+			"\"cache_misses\":%llu,\"cache_evictions\":%llu,\"sent_bytes\":%llu},"
+			"\"all_ranks\":{"
+			"\"down_bytes\":%llu,\"down_ns\":%llu,\"up_bytes\":%llu,\"up_ns\":%llu,"
+			"\"reductions\":%llu,\"flushes\":%llu}}\n",
 			(long long)s->wrong, average, (unsigned long long)t->registrations,
 			(double)t->registration_ns / 1e3, (unsigned long long)c.hits,
 			(unsigned long long)c.misses, (unsigned long long)c.evictions,
-			(unsigned long long)t->sent_bytes);
+			(unsigned long long)t->sent_bytes, (unsigned long long)moved->down_bytes,
+			(unsigned long long)moved->down_ns, (unsigned long long)moved->up_bytes,
+			(unsigned long long)moved->up_ns, (unsigned long long)moved->reductions,
+			(unsigned long long)moved->flushes);
 	}
 }
 

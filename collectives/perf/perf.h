@@ -23,6 +23,8 @@ enum perf_collective {
 enum perf_average { PERF_RANK0, PERF_AVERAGE, PERF_MINIMUM, PERF_MAXIMUM };
 enum perf_format { PERF_TEXT, PERF_CSV, PERF_JSON };
 
+enum perf_path { PERF_HOST, PERF_STAGED_NAIVE, PERF_STAGED, PERF_DIRECT, PERF_PATH_MAX };
+
 struct perf_options {
 	unsigned int collectives; /* bits */
 	unsigned int types, ops;  /* bits */
@@ -38,6 +40,8 @@ struct perf_options {
 	double timeout_s;
 	const char *provider;
 	bool list_providers;
+	enum perf_path path;
+	int device; /* -1: rank modulo devices */
 	struct coll_config coll;
 	bool registration_table;
 	enum perf_format format;
@@ -47,6 +51,7 @@ struct perf_options {
 /* Exits with 64 and words on a wrong command line. */
 void perf_options_parse(struct perf_options *o, int argc, char **argv);
 const char *perf_collective_name(enum perf_collective c);
+const char *perf_path_name(enum perf_path path);
 
 /* One line of the table. */
 struct perf_row {
@@ -60,7 +65,10 @@ struct perf_row {
 		bool valid;
 		double time_us, algbw, busbw; /* GB/s: 10^9 bytes a second */
 		int64_t wrong;                /* -1: not checked */
-	} figure[2];                          /* out of place, in place */
+		double cpu_s_per_gb;  /* CPU time of a rank, for each GB of the table's size */
+		double cores;         /* that a rank kept busy */
+		double registrations; /* of rank 0, for each timed call */
+	} figure[2];                  /* out of place, in place */
 };
 
 /* One line of the registration cost table; times in us, medians. */
@@ -73,6 +81,7 @@ struct perf_summary {
 	int64_t wrong;
 	double busbw_sum;
 	int busbw_count;
+	struct device_stats moved; /* of all ranks, by what collectives did */
 };
 
 /* Output; only rank 0 has any. */
@@ -100,6 +109,26 @@ struct pattern {
 	enum coll_op op;
 	int ranks;
 };
+
+/* Memory where the path has it, and a mirror on the host to fill and check it by. */
+struct perf_memory {
+	struct coll_device *device; /* NULL: the memory is the host's and its own mirror */
+	char *at, *mirror;
+	size_t bytes;
+};
+
+/* 0, or -ENOMEM; zeroed, its pages there. */
+int memory_open(struct perf_memory *m, struct coll_device *device, size_t bytes);
+void memory_close(struct perf_memory *m);
+/* From the mirror to the memory and back; 0 or a negative errno. Nothing where they are one. */
+int memory_put(const struct perf_memory *m, size_t offset, size_t bytes);
+int memory_get(const struct perf_memory *m, size_t offset, size_t bytes);
+
+/* Opens the device that the path needs: NULL with 0 for the host's. Otherwise `staged` says how
+ * messages bounce, when they do. */
+int perf_open_device(const struct perf_options *o, int rank, struct coll_device **device,
+		     struct staged_config *staged, struct coll_config *coll, int ranks,
+		     char *error);
 
 void pattern_fill(const struct pattern *p, void *data, size_t count, int rank, size_t first);
 /* How many of `count` elements are not what rank `rank` gave. */

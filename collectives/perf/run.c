@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 
 struct perf {
 	const struct perf_options *o;
 	struct world *w;
-	char *send, *recv; /* max_bytes each, of whole pages */
-	size_t buffer_bytes;
+	struct perf_memory send, recv; /* max_bytes each, of whole pages */
 };
 
 /* One collective of one size. */
@@ -42,8 +41,8 @@ static void buffers_of(const struct perf *p, const struct point *pt, bool in_pla
 	size_t block = pt->count * coll_type_bytes(pt->pattern.type);
 	size_t own = (size_t)p->w->rank * block;
 
-	*send = p->send;
-	*recv = p->recv;
+	*send = p->send.at;
+	*recv = p->recv.at;
 	if (!in_place)
 		return;
 	*send = *recv;
@@ -76,13 +75,26 @@ static int call(const struct perf *p, const struct point *pt, const void *send, 
 
 /* --- content -------------------------------------------------------------------------------- */
 
-static void fill(const struct perf *p, const struct point *pt, char *send)
+/* What a path's memory holds, seen in the host's mirror of it. */
+static char *mirror_of(const struct perf *p, const char *at, const struct perf_memory **memory)
 {
+	bool in_send = at >= p->send.at && at < p->send.at + p->send.bytes;
+
+	*memory = in_send ? &p->send : &p->recv;
+	return (*memory)->mirror + (at - (*memory)->at);
+}
+
+static int fill(const struct perf *p, const struct point *pt, char *send)
+{
+	const struct perf_memory *memory;
+	char *mirror = mirror_of(p, send, &memory);
 	size_t n = pt->count;
 
 	if (pt->collective == PERF_REDUCE_SCATTER || pt->collective == PERF_ALL_TO_ALL)
 		n *= (size_t)p->w->size;
-	pattern_fill(&pt->pattern, send, n, p->w->rank, 0);
+	pattern_fill(&pt->pattern, mirror, n, p->w->rank, 0);
+	return memory_put(memory, (size_t)(mirror - memory->mirror),
+			  n * coll_type_bytes(pt->pattern.type));
 }
 
 static size_t wrong_blocks(const struct perf *p, const struct point *pt, const char *recv)
@@ -115,6 +127,41 @@ static size_t wrong_now(const struct perf *p, const struct point *pt, const char
 	}
 }
 
+/* How much of a receive buffer a collective writes. */
+static size_t result_bytes(const struct perf *p, const struct point *pt)
+{
+	size_t block = pt->count * coll_type_bytes(pt->pattern.type);
+
+	return pt->collective == PERF_ALL_GATHER || pt->collective == PERF_ALL_TO_ALL
+		       ? block * (size_t)p->w->size
+		       : block;
+}
+
+static int check_once(const struct perf *p, const struct point *pt, bool in_place, char *send,
+		      char *recv, int64_t *mine)
+{
+	const struct perf_memory *memory;
+	char *mirror = mirror_of(p, recv, &memory);
+	size_t bytes = result_bytes(p, pt), offset = (size_t)(mirror - memory->mirror);
+	int rc = 0;
+
+	if (!in_place) { /* what an earlier run left must not pass for a result */
+		memset(mirror, 0xee, bytes);
+		rc = memory_put(memory, offset, bytes);
+	}
+	if (!rc)
+		rc = fill(p, pt, send);
+	if (!rc)
+		rc = call(p, pt, send, recv);
+	if (!rc && memory->device) {
+		memset(mirror, 0xee, bytes); /* nor what the mirror has */
+		rc = memory_get(memory, offset, bytes);
+	}
+	if (!rc)
+		*mine += (int64_t)wrong_now(p, pt, mirror);
+	return rc;
+}
+
 /* Runs and looks; *wrong is the sum over all ranks. */
 static int check(const struct perf *p, const struct point *pt, bool in_place, int64_t *wrong)
 {
@@ -123,14 +170,8 @@ static int check(const struct perf *p, const struct point *pt, bool in_place, in
 	int rc = all ? 0 : -ENOMEM;
 
 	buffers_of(p, pt, in_place, &send, &recv);
-	for (int i = 0; i < p->o->checks && !rc; i++) {
-		if (!in_place) /* what an earlier run left must not pass for a result */
-			memset(recv, 0xee, pt->bytes);
-		fill(p, pt, send);
-		rc = call(p, pt, send, recv);
-		if (!rc)
-			mine += (int64_t)wrong_now(p, pt, recv);
-	}
+	for (int i = 0; i < p->o->checks && !rc; i++)
+		rc = check_once(p, pt, in_place, send, recv, &mine);
 	if (!rc)
 		rc = world_allgather(p->w, &mine, sizeof(mine), all);
 	*wrong = 0;
@@ -155,9 +196,20 @@ static double combine(enum perf_average how, const double *all, int n)
 	return how == PERF_AVERAGE ? v / n : v;
 }
 
-static int measure(const struct perf *p, const struct point *pt, bool in_place, double *us)
+static double cpu_seconds(void)
 {
-	double mine, *all = calloc((size_t)p->w->size, sizeof(*all));
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+	       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+static int measure(const struct perf *p, const struct point *pt, bool in_place,
+		   struct perf_figure *f)
+{
+	double mine, cpu, *all = calloc((size_t)p->w->size, sizeof(*all));
+	uint64_t registrations;
 	int64_t start;
 	char *send, *recv;
 	int rc = all ? 0 : -ENOMEM;
@@ -167,14 +219,26 @@ static int measure(const struct perf *p, const struct point *pt, bool in_place, 
 		rc = call(p, pt, send, recv);
 	if (!rc)
 		rc = coll_barrier(p->w->comm);
+	registrations = p->w->tp->stats.registrations;
+	cpu = cpu_seconds();
 	start = tp_now_ns();
 	for (int i = 0; i < p->o->iters && !rc; i++)
 		rc = call(p, pt, send, recv);
 	mine = (double)(tp_now_ns() - start) / 1e3 / p->o->iters;
+	cpu = (cpu_seconds() - cpu) / p->o->iters;
+	registrations = p->w->tp->stats.registrations - registrations;
+	f->registrations = (double)registrations / p->o->iters;
 	if (!rc)
 		rc = world_allgather(p->w, &mine, sizeof(mine), all);
 	if (!rc)
-		*us = combine(p->o->average, all, p->w->size);
+		f->time_us = combine(p->o->average, all, p->w->size);
+	if (!rc)
+		rc = world_allgather(p->w, &cpu, sizeof(cpu), all);
+	if (!rc) {
+		cpu = combine(PERF_AVERAGE, all, p->w->size);
+		f->cores = f->time_us > 0 ? cpu * 1e6 / f->time_us : 0;
+		f->cpu_s_per_gb = pt->bytes ? cpu * 1e9 / (double)pt->bytes : 0;
+	}
 	free(all);
 	return rc;
 }
@@ -201,7 +265,7 @@ static int run_figure(const struct perf *p, const struct point *pt, bool in_plac
 	int rc;
 
 	f->wrong = -1;
-	rc = measure(p, pt, in_place, &f->time_us);
+	rc = measure(p, pt, in_place, f);
 	if (!rc && p->o->checks && pt->collective != PERF_BARRIER)
 		rc = check(p, pt, in_place, &f->wrong);
 	if (rc)
@@ -291,42 +355,54 @@ static int run_collective(const struct perf *p, enum perf_collective c, struct p
 	return rc;
 }
 
-static void *map_pages(size_t bytes)
+static int sum_moved(struct world *w, struct perf_summary *sum)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct device_stats *all = calloc((size_t)w->size, sizeof(*all)), mine = {0};
+	int rc = all ? 0 : -ENOMEM;
 
-	if (p == MAP_FAILED)
-		return NULL;
-	memset(p, 0, bytes); /* page faults now, not in a measurement */
-	return p;
+	if (w->device)
+		mine = w->device->stats;
+	if (!rc)
+		rc = world_allgather(w, &mine, sizeof(mine), all);
+	for (int i = 0; i < w->size && !rc; i++) {
+		sum->moved.down_copies += all[i].down_copies;
+		sum->moved.down_bytes += all[i].down_bytes;
+		sum->moved.down_ns += all[i].down_ns;
+		sum->moved.up_copies += all[i].up_copies;
+		sum->moved.up_bytes += all[i].up_bytes;
+		sum->moved.up_ns += all[i].up_ns;
+		sum->moved.reductions += all[i].reductions;
+		sum->moved.flushes += all[i].flushes;
+	}
+	free(all);
+	return rc;
 }
 
 int perf_run(const struct perf_options *o, struct world *w, struct perf_output *out,
 	     struct perf_summary *sum)
 {
+	struct coll_device *device = w->device;
 	struct perf p = {.o = o, .w = w};
-	int rc = 0;
+	size_t bytes = o->max_bytes ? o->max_bytes : 1;
+	int rc = memory_open(&p.send, device, bytes);
 
-	p.buffer_bytes = o->max_bytes ? o->max_bytes : 1;
-	p.send = map_pages(p.buffer_bytes);
-	p.recv = map_pages(p.buffer_bytes);
-	if (!p.send || !p.recv) {
+	if (!rc)
+		rc = memory_open(&p.recv, device, bytes);
+	if (rc)
 		snprintf(w->error, sizeof(w->error),
 			 "no memory for two buffers of %zu bytes: choose a smaller --max-bytes",
-			 p.buffer_bytes);
-		rc = -ENOMEM;
-	}
+			 bytes);
 	for (int c = 0; c < PERF_COLLECTIVE_MAX && !rc; c++) {
 		if (o->collectives >> c & 1)
 			rc = run_collective(&p, (enum perf_collective)c, out, sum);
 	}
-	if (!rc) {
-		coll_forget(w->comm, p.send, p.buffer_bytes);
-		coll_forget(w->comm, p.recv, p.buffer_bytes);
-	}
-	if (p.send)
-		munmap(p.send, p.buffer_bytes);
-	if (p.recv)
-		munmap(p.recv, p.buffer_bytes);
+	if (!rc)
+		rc = sum_moved(w, sum);
+	if (p.send.at)
+		coll_forget(w->comm, p.send.at, bytes);
+	if (p.recv.at)
+		coll_forget(w->comm, p.recv.at, bytes);
+	memory_close(&p.send);
+	memory_close(&p.recv);
 	return rc;
 }

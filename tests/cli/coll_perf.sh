@@ -145,7 +145,7 @@ refused 64 "more than --maxbytes" -b 2M -e 1M
 refused 64 "'float8' is unknown" -d float8
 refused 64 "'gather_all' is unknown" gather_all
 refused 64 "would never grow" -f 1 -b 1 -e 2
-refused 64 "moves host memory" --path direct
+refused 64 "'sideways' is unknown" --path sideways
 refused 1 "offers no nosuch provider" --provider nosuch
 refused 1 "there are 2 ranks" -r 2 broadcast
 refused 1 "cannot write /nonexistent/x" -O /nonexistent/x -b 4 -e 4

@@ -73,6 +73,8 @@ const struct cpu_kernel *fc_kernel_find(const char *name)
 #if FC_HAVE_CPU_KERNELS
 	if (!k)
 		k = find_in(cpu_kernel_table, cpu_kernel_count, name);
+	if (!k)
+		k = find_in(coll_kernel_table, coll_kernel_count, name);
 #endif
 	return k;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #if FC_HAVE_CPU_KERNELS
+#include "collectives/device_kernels.h"
 #include "kernels/cpu/cpu_kernels.h"
 #else
 struct cpu_kernel {

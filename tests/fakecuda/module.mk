@@ -12,7 +12,7 @@ $(FC)_LDLIBS := -ldl
 $(FC)_LDFLAGS := -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -Wl,-Bsymbolic
 ifneq ($(filter libcpukernels,$(LIBS)),)
 $(FC)_CFLAGS := -DFC_HAVE_CPU_KERNELS=1
-$(FC)_LIBS := libcpukernels
+$(FC)_LIBS := libcpukernels libcolldevicecpu libcoll libcollreduce
 $(FC)_LDLIBS += $(libcpukernels_LDLIBS) -lm
 else
 $(FC)_CFLAGS := -DFC_HAVE_CPU_KERNELS=0

@@ -439,11 +439,12 @@ __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
 struct fi_provider *fi_prov_ini(void)
 {
 	static struct fi_provider provider = {.version = FI_VERSION(1, 0),
-					      .fi_version = FI_VERSION(1, 17),
 					      .name = "hmemmock",
 					      .getinfo = mock_getinfo,
 					      .fabric = mock_fabric,
 					      .cleanup = mock_cleanup};
 
+	/* A request for a later interface than a provider's is not shown to it. */
+	provider.fi_version = fi_version();
 	return &provider;
 }

@@ -20,13 +20,19 @@
 #include <string.h>
 
 #include "collectives/coll.h"
+#include "collectives/transport_staged.h"
+#include "tests/unit/coll_device.h"
 
 #define RANKS_MAX 9
 #define CHUNK     4096 /* the smallest: pipelines have many chunks with little data */
 
 enum what { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, ALL_TO_ALL, WHAT_MAX };
 
+/* Where the buffers are and how they get to the network. */
+enum way { WAY_HOST, WAY_NAIVE, WAY_STAGED, WAY_DIRECT, WAY_MAX };
+
 struct job {
+	enum way way;
 	enum what what;
 	size_t count;
 	enum coll_type type;
@@ -248,18 +254,55 @@ static void run_job(struct rank *r, struct coll_comm *comm)
 	free(b.recv_base);
 }
 
+/* The transport of a job's way; a device where there is one. */
+static struct transport *open_way(struct rank *r, struct coll_device **device)
+{
+	const struct job *job = r->world->job;
+	struct staged_config staged = {.pipelined = job->way == WAY_STAGED,
+				       .slot_bytes = CHUNK,
+				       .slots = 2 * COLL_WINDOW_MAX};
+	struct transport *tp, *outer;
+	char error[TP_ERROR_BYTES];
+
+	*device = NULL;
+	tp_open_loop(r->world->hub, r->rank, job->inject, &tp);
+	if (job->way == WAY_HOST)
+		return tp;
+	*device = test_device_new(job->way == WAY_DIRECT);
+	if (job->way == WAY_DIRECT)
+		return tp;
+	if (!tp_open_staged(tp, *device, &staged, &outer, error))
+		return outer;
+	snprintf(r->failure, sizeof(r->failure), "%s", error);
+	return tp;
+}
+
+static void check_leaks(struct rank *r, const struct transport *tp,
+			const struct coll_device *device)
+{
+	/* Bounce buffers, and their registration, go with the transport. */
+	int left = tp->stages ? 1 : 0;
+	int leaked = (int)(tp->stats.registrations - tp->stats.deregistrations);
+
+	if (!r->failure[0] && leaked != left)
+		snprintf(r->failure, sizeof(r->failure), "%d registrations leaked", leaked - left);
+	if (!r->failure[0] && device && test_device_live(device) != left)
+		snprintf(r->failure, sizeof(r->failure), "device memory leaked");
+}
+
 static void *rank_main(void *arg)
 {
 	struct rank *r = arg;
 	struct world *w = r->world;
 	struct coll_config config = coll_config_default();
-	struct transport *tp;
+	struct coll_device *device;
+	struct transport *tp = open_way(r, &device);
 	struct coll_comm *comm = NULL;
 	char error[TP_ERROR_BYTES];
 
-	tp_open_loop(w->hub, r->rank, w->job->inject, &tp);
 	pthread_barrier_wait(&w->barrier);
 	tp_connect(tp, NULL, r->rank, w->ranks);
+	config.device = device;
 	config.chunk_bytes = CHUNK;
 	config.algorithm = w->job->algorithm;
 	config.cache_entries = w->job->cache_entries;
@@ -275,11 +318,10 @@ static void *rank_main(void *arg)
 	if (!r->failure[0] && coll_barrier(comm))
 		snprintf(r->failure, sizeof(r->failure), "barrier: %s", coll_error(comm));
 	coll_comm_free(comm);
-	if (!r->failure[0] && tp->stats.registrations != tp->stats.deregistrations)
-		snprintf(r->failure, sizeof(r->failure), "%d registrations leaked",
-			 (int)(tp->stats.registrations - tp->stats.deregistrations));
+	check_leaks(r, tp, device);
 	pthread_barrier_wait(&w->barrier); /* nobody sends to a closed endpoint */
 	tp_close(tp);
+	device_close(device);
 	return NULL;
 }
 
@@ -302,8 +344,8 @@ static void run(const struct job *job, int ranks)
 	loop_hub_free(w.hub);
 	for (int i = 0; i < ranks; i++) {
 		if (r[i].failure[0])
-			fail_msg("rank %d of %d, what %d, %zu %s, %s, %s%s: %s", i, ranks,
-				 job->what, job->count, coll_type_name(job->type),
+			fail_msg("rank %d of %d, way %d, what %d, %zu %s, %s, %s%s: %s", i, ranks,
+				 job->way, job->what, job->count, coll_type_name(job->type),
 				 coll_op_name(job->op), coll_algorithm_name(job->algorithm),
 				 job->in_place ? ", in place" : "", r[i].failure);
 	}
@@ -397,6 +439,71 @@ static void test_all_to_all(void **state)
 {
 	(void)state;
 	sweep(ALL_TO_ALL, COLL_AUTO);
+}
+
+/* The same collectives over device memory, whichever way it gets to the network. */
+static void test_device_ways(void **state)
+{
+	static const enum coll_algorithm algorithms[WHAT_MAX][4] = {
+		[ALL_REDUCE] = {COLL_RING, COLL_RECURSIVE_DOUBLING, COLL_RABENSEIFNER, COLL_AUTO},
+		[REDUCE_SCATTER] = {COLL_RING, COLL_DIRECT},
+		[ALL_GATHER] = {COLL_RING, COLL_DIRECT},
+		[BROADCAST] = {COLL_TREE, COLL_RING},
+		[ALL_TO_ALL] = {COLL_AUTO},
+	};
+	static const int ranks[] = {2, 5};
+	static const size_t some[] = {1, 1025, 9001};
+
+	(void)state;
+	for (int way = WAY_NAIVE; way < WAY_MAX; way++)
+		for (int what = 0; what < WHAT_MAX; what++)
+			for (int a = 0; a < 4 && (!a || algorithms[what][a]); a++)
+				for (size_t i = 0; i < 6; i++) {
+					struct job job = job_of((enum what)what, some[i % 3]);
+
+					job.way = (enum way)way;
+					job.algorithm = algorithms[what][a];
+					job.op = i % 2 ? COLL_AVG : COLL_SUM;
+					job.in_place = what != ALL_TO_ALL && i % 4 == 3;
+					run(&job, ranks[i / 3]);
+				}
+}
+
+/* Device memory that was freed and allocated again at its old address is registered anew, although
+ * nobody said that it went away. */
+static int reuse_script(struct coll_comm *comm, struct transport *tp)
+{
+	/* The buffer is exactly as long as a device's own small allocations are apart. */
+	float *data = calloc(512, sizeof(*data));
+	uint64_t before, again, after;
+	int rc = coll_all_reduce(comm, data, data, 512, COLL_FLOAT32, COLL_SUM);
+
+	before = tp->stats.registrations;
+	for (int i = 0; i < 3 && !rc; i++)
+		rc = coll_all_reduce(comm, data, data, 512, COLL_FLOAT32, COLL_SUM);
+	again = tp->stats.registrations;
+	test_device_renumber(coll_device_of(comm));
+	if (!rc)
+		rc = coll_all_reduce(comm, data, data, 512, COLL_FLOAT32, COLL_SUM);
+	after = tp->stats.registrations;
+	if (!rc && (again != before || after != again + 1))
+		rc = tp_fail(tp, -EIO, "%d and %d registrations, not 0 and 1",
+			     (int)(again - before), (int)(after - again));
+	if (!rc)
+		rc = coll_barrier(comm);
+	coll_forget(comm, data, 512 * sizeof(*data));
+	free(data);
+	return rc;
+}
+
+static void test_device_reuse(void **state)
+{
+	struct job job = job_of(ALL_REDUCE, 0);
+
+	(void)state;
+	job.way = WAY_DIRECT;
+	job.script = reuse_script;
+	run(&job, 2);
 }
 
 /* Every type with every operation, by every way to reduce. */
@@ -626,6 +733,8 @@ int main(void)
 		cmocka_unit_test(test_all_gather),
 		cmocka_unit_test(test_broadcast),
 		cmocka_unit_test(test_all_to_all),
+		cmocka_unit_test(test_device_ways),
+		cmocka_unit_test(test_device_reuse),
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_cache_off),

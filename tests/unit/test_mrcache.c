@@ -31,10 +31,10 @@ struct fake {
 struct fake_mr {
 	uint64_t addr;
 	size_t bytes;
-	uint32_t space;
+	uint64_t space;
 };
 
-static int fake_reg(void *ctx, uint64_t addr, size_t bytes, uint32_t space, void **handle)
+static int fake_reg(void *ctx, uint64_t addr, size_t bytes, uint64_t space, void **handle)
 {
 	struct fake *f = ctx;
 	struct fake_mr *mr;
