@@ -253,21 +253,30 @@ void json_double(struct json *json, double value)
 	json_raw(json, buf);
 }
 
-void json_us(struct json *json, int64_t ns)
+void json_decimal(struct json *json, int64_t value, unsigned digit_count)
 {
-	char buf[32], *end = buf + sizeof(buf), *begin = end;
-	uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-	unsigned part = (unsigned)(size % 1000);
+	char buf[40], *end = buf + sizeof(buf), *begin = end;
+	uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 
-	if (part) {
-		begin = end - 4;
-		begin[0] = '.';
-		begin[1] = (char)('0' + part / 100);
-		begin[2] = (char)('0' + part / 10 % 10);
-		begin[3] = (char)('0' + part % 10);
+	for (; digit_count > 3; digit_count--) {
+		if (begin != end || size % 10)
+			*--begin = (char)('0' + size % 10);
+		size /= 10;
 	}
-	begin = digits(begin, size / 1000);
-	if (ns < 0)
+	if (begin != end || size % 1000) {
+		for (unsigned i = 0; i < 3; i++, size /= 10)
+			*--begin = (char)('0' + size % 10);
+		*--begin = '.';
+	} else {
+		size /= 1000;
+	}
+	begin = digits(begin, size);
+	if (value < 0)
 		*--begin = '-';
 	put(json, begin, end);
+}
+
+void json_us(struct json *json, int64_t ns)
+{
+	json_decimal(json, ns, 3);
 }

@@ -45,5 +45,7 @@ void json_safe_uint(struct json *json, uint64_t value);
 void json_double(struct json *json, double value);
 /* Nanoseconds as microseconds with three decimals. */
 void json_us(struct json *json, int64_t ns);
+/* value / 10^digits with three decimals, more where those are not zero. digits: 3 to 9. */
+void json_decimal(struct json *json, int64_t value, unsigned digits);
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PS_MAX_NS (INT64_MAX / 1000 - 1) /* times that fit in 64 bits as picoseconds */
+
 const char *chrome_name(struct chrome *chrome, const struct trace_event *event)
 {
 	int index = json_type_of(&chrome->types, event->type)->name;
@@ -19,8 +21,8 @@ const char *chrome_name(struct chrome *chrome, const struct trace_event *event)
 	return *name ? name : event->type->name;
 }
 
-void chrome_event(struct chrome *chrome, const char *phase, const char *name, const char *category,
-		  int64_t tid, int64_t ts)
+static void open_event(struct chrome *chrome, const char *phase, const char *name,
+		       const char *category, int64_t tid)
 {
 	struct json *json = &chrome->json;
 
@@ -36,15 +38,43 @@ void chrome_event(struct chrome *chrome, const char *phase, const char *name, co
 	json_raw(json, ",\"tid\":");
 	json_int(json, tid);
 	json_raw(json, ",\"ts\":");
-	json_us(json, ts - chrome->base_ns);
+}
+
+void chrome_event(struct chrome *chrome, const char *phase, const char *name, const char *category,
+		  int64_t tid, int64_t ts)
+{
+	open_event(chrome, phase, name, category, tid);
+	json_us(&chrome->json, ts - chrome->base_ns);
+}
+
+/* Picoseconds. Steps of a begin and an end stay below half a nanosecond together. */
+static int64_t in_steps(const struct chrome *chrome, int64_t ns, int step)
+{
+	int most = 249 / chrome->step_ps;
+
+	if (step > most)
+		step = most;
+	if (step < -most)
+		step = -most;
+	return ns * 1000 + step * chrome->step_ps;
 }
 
 void chrome_slice(struct chrome *chrome, const char *name, const char *category, int64_t tid,
-		  int64_t begin_ns, int64_t end_ns)
+		  const struct chrome_span *span)
 {
-	chrome_event(chrome, "X", name, category, tid, begin_ns);
+	int64_t begin = span->begin_ns - chrome->base_ns, end = span->end_ns - chrome->base_ns;
+	unsigned digits = 3;
+
+	open_event(chrome, "X", name, category, tid);
+	/* Beyond a hundred days there are no doubles for it, nor is there room in 64 bits. */
+	if (begin > -PS_MAX_NS && end < PS_MAX_NS) {
+		begin = in_steps(chrome, begin, span->begin_step);
+		end = in_steps(chrome, end, span->end_step);
+		digits = 6;
+	}
+	json_decimal(&chrome->json, begin, digits);
 	json_raw(&chrome->json, ",\"dur\":");
-	json_us(&chrome->json, end_ns - begin_ns);
+	json_decimal(&chrome->json, end - begin, digits);
 }
 
 void chrome_end(struct chrome *chrome)

@@ -7,6 +7,7 @@
 #include "exporters/model/select.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,16 @@ static void put_tail(struct chrome *chrome, int64_t realtime_ns)
 	json_raw(json, "]}}\n");
 }
 
+/* The least step that stays when times as large as a trace's length, in microseconds, are summed as
+ * doubles: each of them and of the sums is off by half a unit in the last place of 53 bits. */
+static int step_ps(int64_t length_ns)
+{
+	double last_place_us = ldexp((double)length_ns / 1000, -52);
+	double step = ceil(4 * last_place_us * 1e6);
+
+	return step < 1 ? 1 : step < 249 ? (int)step : 249;
+}
+
 static int write_all(struct chrome *chrome)
 {
 	int error = 0;
@@ -156,6 +167,7 @@ int chrome_export(struct model *model, const char *path, const struct export_opt
 	if (err_size)
 		*err = 0;
 	model_bounds(model, &chrome.base_ns, &last_ns, &realtime_ns);
+	chrome.step_ps = step_ps(last_ns - chrome.base_ns);
 	error = json_open(&chrome.json, path, gzip, err, err_size);
 	if (error)
 		return error;

@@ -38,36 +38,53 @@ void chrome_streams_done(struct chrome_streams *streams)
 {
 	for (unsigned i = 0; i < streams->count; i++) {
 		lanes_done(&streams->list[i].lanes);
-		free(streams->list[i].tids);
+		free(streams->list[i].rows);
 	}
 	free(streams->list);
 	memset(streams, 0, sizeof(*streams));
 }
 
-/* The row of a free lane, named if it is new; 0 without memory. */
-static int64_t row_of(struct chrome *chrome, struct chrome_stream *stream, int64_t begin_ns,
-		      int64_t end_ns)
+/* The row of a free lane, named if it is new; NULL without memory. */
+static struct chrome_row *row_of(struct chrome *chrome, struct chrome_stream *stream,
+				 int64_t begin_ns, int64_t end_ns)
 {
 	uint32_t before = stream->lanes.count;
-	int64_t lane = lanes_take(&stream->lanes, begin_ns, end_ns), *more;
+	int64_t lane = lanes_take(&stream->lanes, begin_ns, end_ns);
+	struct chrome_row *more;
 	char name[96];
 
 	if (lane < 0)
-		return 0;
+		return NULL;
 	if (lane < before)
-		return stream->tids[lane];
-	more = realloc(stream->tids, (size_t)(lane + 1) * sizeof(*more));
+		return &stream->rows[lane];
+	more = realloc(stream->rows, (size_t)(lane + 1) * sizeof(*more));
 	if (!more)
-		return 0;
-	stream->tids = more;
-	stream->tids[lane] = CHROME_STREAM_TIDS + chrome->stream_rows++;
+		return NULL;
+	stream->rows = more;
+	more = &stream->rows[lane];
+	*more = (struct chrome_row){.tid = CHROME_STREAM_TIDS + chrome->stream_rows++,
+				    .end_ns = INT64_MIN};
 	if (stream->waits)
 		(void)snprintf(name, sizeof(name), "GPU waits (context %u)", stream->context);
 	else
 		(void)snprintf(name, sizeof(name), "GPU stream %u (context %u)", stream->number,
 			       stream->context);
-	chrome_name_row(chrome, stream->tids[lane], name, stream->tids[lane]);
-	return stream->tids[lane];
+	chrome_name_row(chrome, more->tid, name, more->tid);
+	return more;
+}
+
+/* The next slice of a row, after all that is there. */
+static struct chrome_span span_on(struct chrome_row *row, int64_t begin_ns, int64_t end_ns)
+{
+	struct chrome_span span = {.begin_ns = begin_ns, .end_ns = end_ns};
+
+	if (begin_ns == row->end_ns)
+		span.begin_step = row->end_step + 1;
+	if (begin_ns == end_ns)
+		span.end_step = span.begin_step;
+	row->end_ns = end_ns;
+	row->end_step = span.end_step;
+	return span;
 }
 
 static const char *name_of(struct chrome *chrome, const struct trace_event *event, char *buf,
@@ -129,9 +146,11 @@ void chrome_activity(struct chrome *chrome, struct chrome_streams *streams,
 {
 	const struct trace_event *event = &activity->event;
 	int64_t begin = model_time(chrome->process, event->begin_ns);
-	int64_t end = model_time(chrome->process, event->end_ns), tid;
+	int64_t end = model_time(chrome->process, event->end_ns);
 	bool waits = event->type->number == WL_EV_gpu_sync;
 	struct chrome_stream *stream;
+	struct chrome_row *row;
+	struct chrome_span span;
 	char name[64];
 
 	if (!select_takes(chrome->options->selection, chrome->process->index, WL_CAT_gpu, begin,
@@ -140,14 +159,15 @@ void chrome_activity(struct chrome *chrome, struct chrome_streams *streams,
 	stream = stream_of(
 		streams, (uint32_t)event->args[model_arg_index(event->type, "context")],
 		waits ? 0 : (uint32_t)event->args[model_arg_index(event->type, "stream")], waits);
-	tid = stream ? row_of(chrome, stream, begin, end) : 0;
-	if (!tid)
+	row = stream ? row_of(chrome, stream, begin, end) : NULL;
+	if (!row)
 		return;
-	chrome_slice(chrome, name_of(chrome, event, name, sizeof(name)), "gpu", tid, begin, end);
+	span = span_on(row, begin, end);
+	chrome_slice(chrome, name_of(chrome, event, name, sizeof(name)), "gpu", row->tid, &span);
 	json_raw(&chrome->json, ",\"args\":{");
 	chrome_args(chrome, event);
 	json_raw(&chrome->json, "}");
 	chrome_end(chrome);
-	put_arrow(chrome, activity, tid, begin);
+	put_arrow(chrome, activity, row->tid, begin);
 	chrome->result->activities++;
 }

@@ -72,6 +72,11 @@ void chrome_name_row(struct chrome *chrome, int64_t tid, const char *name, int64
 	chrome_end(chrome);
 }
 
+static struct chrome_span span_of(const struct nest_item *item, int64_t begin_ns, int64_t end_ns)
+{
+	return (struct chrome_span){begin_ns, end_ns, item->begin_step, item->end_step};
+}
+
 static void put_synchronization(struct thread_export *export, const struct nest_item *item,
 				int64_t ts)
 {
@@ -79,6 +84,7 @@ static void put_synchronization(struct thread_export *export, const struct nest_
 	const struct model_process *process = chrome->process;
 	int64_t tid = chrome_synchronization_tid(process, export->thread);
 	int index = json_type_of(&chrome->types, item->event.type)->rule;
+	struct chrome_span span;
 	bool any = false;
 	char name[128];
 
@@ -89,7 +95,8 @@ static void put_synchronization(struct thread_export *export, const struct nest_
 			 process->threads[export->thread].info.name);
 		chrome_name_row(chrome, tid, name, export->thread * 2 + 1);
 	}
-	chrome_slice(chrome, name_of(chrome, item), "cuda_sync", tid, ts, item->event.end_ns);
+	span = span_of(item, ts, item->event.end_ns);
+	chrome_slice(chrome, name_of(chrome, item), "cuda_sync", tid, &span);
 	json_raw(&chrome->json, ",\"args\":{");
 	if (index >= 0 && !item->inflight && !chrome->options->no_args) {
 		const struct wl_rule_info *rule = wl_rule_info((unsigned)item->event.args[index]);
@@ -112,10 +119,11 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 		      int64_t end_ns, bool whole, const char *mark)
 {
 	struct chrome *chrome = export->chrome;
+	const struct chrome_span span = span_of(item, ts, end_ns);
 	bool any = false;
 
 	chrome_slice(chrome, name_of(chrome, item), wl_category_name(item->event.type->category),
-		     tid_of(export), ts, end_ns);
+		     tid_of(export), &span);
 	if (whole)
 		chrome_stack(chrome, stack_of(chrome, item));
 	json_raw(&chrome->json, ",\"args\":{");
@@ -166,17 +174,26 @@ static void on_instant(void *user, const struct nest_item *item)
 	struct chrome *chrome = export->chrome;
 	/* Arrows end at slices alone, so completions are slices of no length. */
 	bool completion = item->event.type == wl_event_type(WL_EV_ofi_completion);
-	int64_t ts = item->event.begin_ns;
+	struct chrome_span span = span_of(item, item->event.begin_ns, item->event.begin_ns);
+	const char *category = wl_category_name(item->event.type->category);
 
-	if (ts == export->moment_ns) {
-		ts += ++export->at_moment / MOMENT_MAX;
+	if (span.begin_ns == export->moment_ns) {
+		span.begin_ns += ++export->at_moment / MOMENT_MAX;
+		if (span.end_ns != span.begin_ns)
+			span.begin_step = span.end_step =
+				(int)(export->at_moment % MOMENT_MAX + MOMENT_MAX / 2);
+		span.end_ns = span.begin_ns;
 	} else {
-		export->moment_ns = ts;
+		export->moment_ns = span.begin_ns;
 		export->at_moment = 0;
 	}
-	chrome_event(chrome, completion ? "X" : "i", name_of(chrome, item),
-		     wl_category_name(item->event.type->category), tid_of(export), ts);
-	json_raw(&chrome->json, completion ? ",\"dur\":0" : ",\"s\":\"t\"");
+	if (completion) {
+		chrome_slice(chrome, name_of(chrome, item), category, tid_of(export), &span);
+	} else {
+		chrome_event(chrome, "i", name_of(chrome, item), category, tid_of(export),
+			     span.begin_ns);
+		json_raw(&chrome->json, ",\"s\":\"t\"");
+	}
 	chrome_stack(chrome, stack_of(chrome, item));
 	json_raw(&chrome->json, ",\"args\":{");
 	chrome_args(chrome, &item->event);

@@ -35,6 +35,9 @@ struct nest {
 	unsigned open_count, shown, closing;
 	struct nest_item *free_items; /* linked through a pointer in the item */
 	int64_t last_end;
+	/* When a slice last began or ended, and the greatest step given out at that time. */
+	int64_t moment_ns;
+	int moment_step;
 	struct nest_counts counts;
 };
 
@@ -50,7 +53,7 @@ struct nest *nest_new(const struct nest_ops *ops, void *user, unsigned window)
 	nest->window = malloc(window * sizeof(*nest->window));
 	nest->roots = malloc(window * sizeof(*nest->roots));
 	nest->open = malloc(OPEN_MAX * sizeof(*nest->open));
-	nest->last_end = INT64_MIN;
+	nest->last_end = nest->moment_ns = INT64_MIN;
 	if (!nest->window || !nest->roots || !nest->open) {
 		nest_free(nest);
 		return NULL;
@@ -99,8 +102,61 @@ static void item_copy(struct nest_item *to, const struct trace_event *event)
 
 /* --- open slices -------------------------------------------------------------------------------- */
 
-static void tell_end(struct nest *nest, const struct open_slice *slice, int64_t ts, unsigned flags)
+/* The step of what comes after all that was told. */
+static int next_step(struct nest *nest, int64_t ts)
 {
+	nest->moment_step = ts == nest->moment_ns ? nest->moment_step + 1 : 0;
+	nest->moment_ns = ts;
+	return nest->moment_step;
+}
+
+/* The step of what begins inside open[0 .. count-1]. After the end of the call around it, if that ends now as
+ * well: nothing but something without length can begin there, and it must not coincide with the end. */
+static int begin_step(struct nest *nest, unsigned count, int64_t ts)
+{
+	int step = next_step(nest, ts);
+
+	while (count && nest->open[count - 1].range)
+		count--;
+	if (count && step < 1 && nest->open[count - 1].item->event.end_ns == ts)
+		step = nest->moment_step = 1;
+	return step;
+}
+
+/* Calls that end together were given their ends as they began, the outermost 0, inner ones less; so what
+ * ends inside one of them at that time goes below its end, what comes after above. */
+static int end_step(struct nest *nest, unsigned at, int64_t ts)
+{
+	for (unsigned outer = at; outer-- > 0;) {
+		const struct open_slice *slice = &nest->open[outer];
+
+		if (slice->range)
+			continue;
+		if (slice->item->event.end_ns != ts)
+			break;
+		return slice->item->end_step - (int)(at - outer);
+	}
+	return nest->open[at].range ? next_step(nest, ts) : 0;
+}
+
+static void set_end_step(struct nest *nest, unsigned at, int64_t ts)
+{
+	const struct open_slice *slice = &nest->open[at];
+
+	if (slice->piece_begin == ts)
+		slice->item->end_step = slice->item->begin_step;
+	else if (slice->range)
+		slice->item->end_step = end_step(nest, at, ts);
+	if (ts != nest->moment_ns || nest->moment_step < slice->item->end_step)
+		nest->moment_step = slice->item->end_step;
+	nest->moment_ns = ts;
+}
+
+static void tell_end(struct nest *nest, unsigned at, int64_t ts, unsigned flags)
+{
+	const struct open_slice *slice = &nest->open[at];
+
+	set_end_step(nest, at, ts);
 	if (slice->continued)
 		flags |= NEST_CONTINUED;
 	if (!slice->hidden)
@@ -129,8 +185,8 @@ static void end_at(struct nest *nest, unsigned at, int64_t ts, bool open)
 	struct open_slice slice = nest->open[at];
 
 	for (unsigned i = nest->open_count; i-- > at + 1;)
-		tell_end(nest, &nest->open[i], ts, 0);
-	tell_end(nest, &slice, ts, open ? NEST_OPEN : 0);
+		tell_end(nest, i, ts, 0);
+	tell_end(nest, at, ts, open ? NEST_OPEN : 0);
 	nest->shown -= !slice.hidden;
 	nest->closing -= slice.closing;
 	memmove(&nest->open[at], &nest->open[at + 1], (nest->open_count - at - 1) * sizeof(slice));
@@ -140,6 +196,7 @@ static void end_at(struct nest *nest, unsigned at, int64_t ts, bool open)
 
 		inner->piece_begin = ts;
 		inner->continued = true;
+		inner->item->begin_step = begin_step(nest, i, ts);
 		if (inner->hidden)
 			continue;
 		nest->counts.split++;
@@ -164,6 +221,11 @@ static void begin(struct nest *nest, struct nest_item *item, bool range)
 	memmove(&nest->open[at + 1], &nest->open[at], (nest->open_count - at) * sizeof(slice));
 	nest->open[at] = slice;
 	nest->open_count++;
+	/* A call told late began before things that were told: after what ended then. */
+	item->begin_step = at + 1 < nest->open_count ? 1 : begin_step(nest, at, ts);
+	if (!range)
+		item->end_step = item->event.end_ns == ts ? item->begin_step
+							  : end_step(nest, at, item->event.end_ns);
 	if (slice.hidden) {
 		nest->counts.too_deep++;
 		return;
@@ -277,6 +339,8 @@ static void tell(struct nest *nest, uint64_t index)
 		break;
 	default:
 		nest->counts.instants++;
+		item->begin_step = item->end_step =
+			begin_step(nest, nest->open_count, item->event.begin_ns);
 		nest->ops->instant(nest->user, item);
 		break;
 	}
@@ -367,6 +431,6 @@ void nest_finish(struct nest *nest, int64_t end_ns)
 		end_ns = nest->last_end;
 	while (nest->open_count)
 		end_at(nest, nest->open_count - 1, end_ns, true);
-	nest->last_end = INT64_MIN;
+	nest->last_end = nest->moment_ns = INT64_MIN;
 	nest->head = nest->tail = nest->root_head = nest->root_tail = 0;
 }

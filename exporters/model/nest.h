@@ -15,7 +15,11 @@ struct nest_item {
 	struct trace_event event;              /* times on the model's clock */
 	uint64_t ordinal;                      /* the caller's */
 	const struct trace_inflight *inflight; /* of a call that had not returned, else NULL */
-					       /* nest.c's own: */
+	/* Order of what begins and ends at one nanosecond, for formats that have no other order: of two
+	 * such moments of a thread the later one has the greater step. Of a range: its piece's. The end
+	 * of a call is known as it begins. Equal where nothing lies between begin and end. */
+	int begin_step, end_step;
+	/* nest.c's own: */
 	bool hidden;
 	uint64_t head, next;
 };

@@ -4,8 +4,9 @@
 
   check_chrome.py TRACE [DUMP]
 
-The file is valid JSON; complete slices of one thread nest, to the nanosecond; asynchronous pairs,
-arrows and stack frames match by their ids; and slices, instants, synchronizations, transfers and
+The file is valid JSON; times are nanoseconds but for steps that rounding takes away; complete slices of
+one thread nest, to the nanosecond and also in the doubles that viewers calculate with; asynchronous
+pairs, arrows and stack frames match by their ids; and slices, instants, synchronizations, transfers and
 registrations are those of the recordings (DUMP is made by dump_trace). Exits 0 or 1.
 """
 import gzip
@@ -26,11 +27,27 @@ def refuse(text):
     raise Wrong('%s is no JSON' % text)
 
 
-def nanoseconds(value, what):
+HALF = Decimal('0.5')
+
+
+def nanoseconds(value, what, most=Decimal(0)):
     number = value * 1000
-    if number != int(number) or number < 0:
+    whole = int(number.to_integral_value())
+    if abs(number - whole) > most or number < 0:
         raise Wrong('%s is %s us: not whole nanoseconds' % (what, value))
-    return int(number)
+    return whole
+
+
+def slice_times(event):
+    """Begin and end in nanoseconds, which a few steps below a nanosecond must not change."""
+    ts, dur = Decimal(event['ts']), Decimal(event['dur'])
+    begin = nanoseconds(ts, 'ts', HALF / 2)
+    end = nanoseconds(ts + dur, 'ts + dur', HALF / 2)
+    if abs((ts + dur) * 1000 - end) + abs(ts * 1000 - begin) >= HALF:
+        raise Wrong('dur is %s us: does not round to its nanoseconds' % dur)
+    if end - begin != nanoseconds(dur, 'dur', HALF):
+        raise Wrong('dur is %s us: not the nanoseconds between begin and end' % dur)
+    return begin, end
 
 
 class Chrome:
@@ -64,12 +81,12 @@ class Chrome:
         if pid <= 0 or tid <= 0 or pid >= 2 ** 32 or tid >= 2 ** 32:
             raise Wrong('pid or tid out of range')
         key = (pid, tid)
-        begin = nanoseconds(Decimal(event['ts']), 'ts')
+        if phase != 'X':
+            begin = nanoseconds(Decimal(event['ts']), 'ts')
         if phase == 'M':
             self.metadata(event, key)
         elif phase == 'X':
-            self.slices[key].append((begin, begin + nanoseconds(Decimal(event['dur']), 'dur'),
-                                     event))
+            self.slices[key].append(slice_times(event) + (event,))
         elif phase == 'i':
             if event['s'] != 't':
                 raise Wrong('an instant that is not its thread\'s')
@@ -115,6 +132,29 @@ class Chrome:
                     raise Wrong('%s at %d of thread %s overlaps the slice around it' %
                                 (event['name'], begin, key))
                 stack.append(end)
+            self.check_doubles(key, [event for _, _, event in slices])
+
+    def check_doubles(self, key, events):
+        """As viewers do that calculate with doubles, add begins and durations, count from a row's first
+        begin, and let what ends at a time end before what begins then, unless they are one."""
+        first = min(float(event['ts']) for event in events)
+        moments, lengths = [], {}
+        for number, event in enumerate(events):
+            begin = float(event['ts']) - first
+            end = begin + float(event['dur'])
+            for time in begin, end:
+                if lengths.setdefault(time, end > begin) != (end > begin):
+                    raise Wrong('%s at %s of thread %s: one has no length, another begins or ends there' %
+                                (event['name'], event['ts'], key))
+            moments.append((begin, 1 + (end == begin), -end, number, True))
+            moments.append((end, 2 if end == begin else 0, -begin, number, False))
+        stack = []
+        for _, _, _, number, opens in sorted(moments, key=lambda moment: moment[:3]):
+            if opens:
+                stack.append(number)
+            elif stack.pop() != number and float(events[number]['dur']):
+                raise Wrong('%s at %s of thread %s ends around another, in doubles' %
+                            (events[number]['name'], events[number]['ts'], key))
 
     def check_pairs(self):
         for name, pair in self.pairs.items():

@@ -75,6 +75,64 @@ static void fabric_compressed(void **state)
 	model_close(model);
 }
 
+static unsigned draw(uint32_t *random, unsigned below)
+{
+	*random = *random * 1664525 + 1013904223;
+	return (*random >> 8) % below;
+}
+
+/* Calls in calls, ranges and completions that often begin and end at one nanosecond. The time after. */
+static int64_t put_touching(struct synthetic *recording, uint32_t *random, unsigned depth,
+			    int64_t now_ns)
+{
+	static const int64_t gaps[] = {0, 0, 0, 1, 2, 977, 1000003};
+	const int64_t begin_ns = now_ns;
+
+	if (depth && draw(random, 3) == 0)
+		SYNTHETIC(recording, 0, nvtx_push, now_ns, now_ns, .domain = 0);
+	else if (!depth)
+		return now_ns;
+	else
+		depth |= 1u << 8;
+	now_ns += gaps[draw(random, 7)];
+	for (unsigned i = draw(random, 4); i; i--) {
+		now_ns = put_touching(recording, random, (depth & 0xff) - 1, now_ns);
+		if (draw(random, 5) == 0)
+			SYNTHETIC(recording, 0, ofi_completion, now_ns, now_ns, .context = i);
+		now_ns += gaps[draw(random, 7)];
+	}
+	if (depth >> 8)
+		SYNTHETIC(recording, 0, cuda_wait, begin_ns, now_ns, .stream = now_ns,
+			  .cls = WL_call_class_waits);
+	else
+		SYNTHETIC(recording, 0, nvtx_pop, now_ns, now_ns, .domain = 0);
+	return now_ns;
+}
+
+/* Slices that touch nest in doubles as well, in short recordings and in long ones. */
+static void touching(void **state)
+{
+	static const int64_t seconds[] = {1, 200, 3001, 20011};
+	uint32_t random = 23;
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
+		struct export_result result;
+		struct model *model;
+		int64_t now_ns = 11;
+
+		synthetic_thread(recording, 41, "main");
+		for (unsigned turn = 0; turn < 101; turn++) {
+			now_ns = put_touching(recording, &random, 6, now_ns);
+			now_ns += draw(&random, 2) ? 0 : seconds[i] * 10000019;
+		}
+		model = model_of(&recording, 1);
+		check(state, model, "json", &result);
+		assert_true(result.slices > 1000);
+		model_close(model);
+	}
+}
+
 /* More completions in one read than Perfetto's importer nests. */
 static void one_moment(void **state)
 {
@@ -215,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(devices, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(crossing_ranges, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(fabric_compressed, export_setup, export_teardown),
+		cmocka_unit_test_setup_teardown(touching, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(one_moment, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(many_hosts, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(calls_in_flight, export_setup, export_teardown),
