@@ -3,7 +3,9 @@
  * What a preload adds to a program that does nothing: runs it again and again, in turn with and without,
  * so that the machine's moods meet both.
  *
- *   exec_cost LIBRARY COUNT PROGRAM   prints "plain MIN MEDIAN preloaded MIN MEDIAN" in microseconds
+ *   exec_cost LIBRARY COUNT PROGRAM [NAME=VALUE]
+ *
+ * prints "plain MIN MEDIAN preloaded MIN MEDIAN" in microseconds; the variable is for the preloaded ones.
  */
 #include <spawn.h>
 #include <stdint.h>
@@ -40,12 +42,12 @@ static int ascending(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	char path[] = "PATH=/usr/bin:/bin", preload[4096], *plain[] = {path, NULL};
-	char *preloaded[] = {path, preload, NULL};
-	int count = argc == 4 ? atoi(argv[2]) : 0;
+	char *preloaded[] = {path, preload, argc == 5 ? argv[4] : NULL, NULL};
+	int count = argc == 4 || argc == 5 ? atoi(argv[2]) : 0;
 	double *times[2];
 
 	if (count < 1) {
-		fprintf(stderr, "usage: exec_cost LIBRARY COUNT PROGRAM\n");
+		fprintf(stderr, "usage: exec_cost LIBRARY COUNT PROGRAM [NAME=VALUE]\n");
 		return 64;
 	}
 	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", argv[1]);
