@@ -103,7 +103,9 @@ int coll_barrier(struct coll_comm *comm);
 /* Registers device memory outside of the cache, by what the configuration says; tp_deregister()
  * takes it back. */
 int coll_register_device(struct coll_comm *comm, const void *addr, size_t bytes,
-			 struct tp_region **out);
+			 enum coll_interface interface, struct tp_region **out);
+/* Time that large reductions (pieces of 32 KB or more) took so far. */
+uint64_t coll_reduce_ns(const struct coll_comm *comm);
 
 const char *coll_interface_name(enum coll_interface interface);
 const char *coll_algorithm_name(enum coll_algorithm algorithm);

@@ -15,6 +15,7 @@
 #define WINDOW_DEFAULT 4
 #define CHUNK_MIN      (4u << 10)
 #define CHUNK_MAX      (64u << 20)
+#define TIMED_BYTES    (32u << 10)
 #define RANKS_MAX      (1 << 16) /* a tag has 16 bits for the sender */
 
 static const char *const algorithm_names[COLL_ALGORITHM_MAX] = {
@@ -112,7 +113,9 @@ static int make_scratch(struct coll_comm *comm)
 	if (rc)
 		return tp_fail(comm->tp, rc, "%s", device->error);
 	comm->scratch = p;
-	return comm_direct(comm) ? coll_register_device(comm, p, bytes, &comm->scratch_region) : 0;
+	return comm_direct(comm) ? coll_register_device(comm, p, bytes, comm->config.interface,
+							&comm->scratch_region)
+				 : 0;
 }
 
 static size_t sane_chunk(const struct transport *tp, size_t chunk)
@@ -223,16 +226,12 @@ int comm_copy(struct coll_comm *comm, void *to, const void *from, size_t bytes)
 	return 0;
 }
 
-int comm_reduce(struct coll_comm *comm, void *out, const void *a, const void *b, size_t count,
-		enum coll_type type, enum coll_op op)
+static int reduce_on_device(struct coll_comm *comm, void *out, const void *a, const void *b,
+			    size_t count, enum coll_type type, enum coll_op op)
 {
 	struct coll_device *device = comm->config.device;
 	int rc = 0;
 
-	if (!device) {
-		coll_reduce(out, a, b, count, type, op);
-		return 0;
-	}
 	comm_phase(comm, "reduce");
 	if (comm_direct(comm)) /* the network wrote one of the two */
 		rc = device->ops->flush(device);
@@ -240,6 +239,28 @@ int comm_reduce(struct coll_comm *comm, void *out, const void *a, const void *b,
 		rc = device->ops->reduce(device, out, a, b, count, type, op);
 	comm_phase_end(comm);
 	return device_rc(comm, rc);
+}
+
+int comm_reduce(struct coll_comm *comm, void *out, const void *a, const void *b, size_t count,
+		enum coll_type type, enum coll_op op)
+{
+	/* Two looks at the clock are a good part of a small reduction. */
+	bool timed = count * coll_type_bytes(type) >= TIMED_BYTES;
+	int64_t start = timed ? tp_now_ns() : 0;
+	int rc = 0;
+
+	if (comm->config.device)
+		rc = reduce_on_device(comm, out, a, b, count, type, op);
+	else
+		coll_reduce(out, a, b, count, type, op);
+	if (timed)
+		comm->reduce_ns += (uint64_t)(tp_now_ns() - start);
+	return rc;
+}
+
+uint64_t coll_reduce_ns(const struct coll_comm *comm)
+{
+	return comm->reduce_ns;
 }
 
 int comm_average(struct coll_comm *comm, void *data, size_t count, enum coll_type type)

@@ -10,6 +10,7 @@ struct coll_comm {
 	struct coll_config config;
 	int rank, size;
 	uint16_t seq; /* of the collective, part of every tag */
+	uint64_t reduce_ns;
 	struct mr_cache *cache;
 	char *scratch; /* a window of chunks, where the buffers are; never allocated in a call */
 	size_t scratch_bytes;

@@ -34,14 +34,13 @@ static int by_dmabuf(struct coll_comm *comm, struct tp_range *range, struct tp_r
 }
 
 int coll_register_device(struct coll_comm *comm, const void *addr, size_t bytes,
-			 struct tp_region **out)
+			 enum coll_interface wanted, struct tp_region **out)
 {
 	struct tp_range range = {.addr = (void *)addr,
 				 .bytes = bytes,
 				 .memory = TP_MEMORY_CUDA,
 				 .device = comm->config.device->ordinal,
 				 .dmabuf_fd = -1};
-	enum coll_interface wanted = comm->config.interface;
 	/* Providers that share memory open it in the other process by CUDA's own means. */
 	bool dmabuf_first = wanted == COLL_INTERFACE_DMABUF ||
 			    (wanted == COLL_INTERFACE_AUTO && comm->tp->takes_dmabuf &&
@@ -86,7 +85,7 @@ int comm_cache_reg(void *ctx, uint64_t addr, size_t bytes, uint64_t space, void 
 
 	(void)space; /* it tells memory apart; what kind it is the communicator knows */
 	if (comm->config.device)
-		rc = coll_register_device(comm, range.addr, bytes, &region);
+		rc = coll_register_device(comm, range.addr, bytes, comm->config.interface, &region);
 	else
 		rc = tp_register(comm->tp, &range, &region);
 	*handle = region;

@@ -65,7 +65,7 @@ static int measure_all(const struct perf_options *o, struct world *w, struct per
 		}
 	}
 	output_head(out, o, w, launch);
-	rc = perf_run(o, w, out, sum);
+	rc = o->workload ? perf_run_workload(o, w, out, sum) : perf_run(o, w, out, sum);
 	if (!rc && o->registration_table)
 		rc = perf_registration_table(o, w, out);
 	if (!rc)
@@ -146,6 +146,8 @@ int main(int argc, char **argv)
 	perf_options_parse(&o, argc, argv);
 	if (o.list_providers)
 		return list_providers();
+	if (o.scaling && !launch_is_child())
+		return perf_scaling(&o, argc, argv);
 	if (o.np && !launch_is_child())
 		return start_ranks(&o, argv);
 	rc = launch_from_environment(&launch, o.port, error);

@@ -89,7 +89,8 @@ static void shape_pipeline(const struct perf_options *o, struct staged_config *s
 
 	if (!coll->chunk_bytes) {
 		coll->chunk_bytes = chunks[o->path];
-		if (coll->chunk_bytes > whole) /* no larger than anything that will be moved */
+		if (coll->chunk_bytes > whole &&
+		    !o->workload) /* no larger than anything that will be moved */
 			coll->chunk_bytes = whole < 65536 ? 65536 : whole;
 	}
 	if (!coll->window)

@@ -44,6 +44,10 @@ enum key {
 	KEY_PORT,
 	KEY_TIMEOUT,
 	KEY_TABLE,
+	KEY_WORKLOAD,
+	KEY_MODEL,
+	KEY_BUCKET,
+	KEY_SCALING,
 	KEY_FORMAT,
 };
 
@@ -70,11 +74,20 @@ static const struct argp_option options[] = {
 	{"chunk", KEY_CHUNK, "SIZE", 0, "of the pipeline (default: what suits the provider)", 0},
 	{"window", KEY_WINDOW, "N", 0, "chunks under way, 2 to 16 (default: likewise)", 0},
 
+	{"workload", KEY_WORKLOAD, "ddp|zero2", 0,
+	 "the collectives of a training step instead: gradients all-reduced in buckets, or "
+	 "reduce-scattered and parameters all-gathered",
+	 0},
+	{"model", KEY_MODEL, "LAYERSxWIDTH", 0, "of the workload, as GPT-2's (default 12x768)", 0},
+	{"bucket", KEY_BUCKET, "SIZE", 0, "of the workload's gradients (default 25M)", 0},
+
 	{NULL, 0, NULL, 0, "Measuring:", 3},
 	{"iters", 'n', "N", 0, "timed calls (default 20)", 0},
 	{"warmup_iters", 'w', "N", 0, "calls before (default 5)", 0},
 	{"warmup-iters", 0, NULL, OPTION_ALIAS, NULL, 0},
 	{"check", 'c', "N", 0, "runs whose result is checked (default 1, 0 for none)", 0},
+	{"scaling", KEY_SCALING, NULL, 0,
+	 "run with 2, 4, ... up to --np ranks, and say what limits each size", 0},
 	{"average", 'a', "HOW", 0,
 	 "time shown: 0 rank 0's, 1 average (default), 2 least, 3 greatest", 0},
 
@@ -124,6 +137,7 @@ static const char doc[] =
 	"Examples:\n"
 	"  " PERF_NAME " --np 2\n"
 	"  " PERF_NAME " --np 4 -b 8 -e 128M -f 2 --provider tcp all_gather\n"
+	"  " PERF_NAME " --np 2 --path direct --workload zero2 -d bfloat16\n"
 	"  torchrun --no-python --nproc-per-node 2 " PERF_NAME " -d all -o all\n";
 
 static size_t parse_size(const char *text, struct argp_state *state, const char *name)
@@ -260,8 +274,18 @@ static double parse_seconds(const char *text, struct argp_state *state)
 	return v;
 }
 
+static void parse_model(struct perf_options *o, const char *text, struct argp_state *state)
+{
+	int end = 0;
+
+	if (sscanf(text, "%dx%d%n", &o->layers, &o->hidden, &end) != 2 || text[end] ||
+	    o->layers < 1 || o->layers > 1000 || o->hidden < 64 || o->hidden > 65536)
+		argp_error(state, "--model: '%s' is not LAYERSxWIDTH, as 12x768", text);
+}
+
 static error_t parse_measure(int key, char *arg, struct argp_state *state)
 {
+	static const char *const workloads[] = {"ddp", "zero2", NULL};
 	struct perf_options *o = state->input;
 
 	switch (key) {
@@ -295,6 +319,19 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
 		break;
 	case 'c':
 		o->checks = parse_int(arg, 0, 1 << 20, state, "--check");
+		break;
+	case KEY_WORKLOAD:
+		o->workload =
+			(enum perf_workload)(1 + pick_word(arg, workloads, state, "--workload"));
+		break;
+	case KEY_MODEL:
+		parse_model(o, arg, state);
+		break;
+	case KEY_BUCKET:
+		o->bucket_bytes = parse_size(arg, state, "--bucket");
+		break;
+	case KEY_SCALING:
+		o->scaling = true;
 		break;
 	case 'a':
 		o->average = (enum perf_average)parse_int(arg, 0, 3, state, "--average");
@@ -437,6 +474,8 @@ void perf_options_parse(struct perf_options *o, int argc, char **argv)
 		.bind = true,
 		.timeout_s = 60,
 		.device = -1,
+		.layers = 12,
+		.hidden = 768,
 		.coll = coll_config_default(),
 	};
 	argp_parse(&argp, argc, argv, 0, NULL, o);

@@ -71,11 +71,12 @@ void output_head(struct perf_output *out, const struct perf_options *o, const st
 		text_head(f, o, w, launch);
 		break;
 	case PERF_CSV:
-		fprintf(f, "collective,ranks,provider,size_bytes,count,type,redop,root,"
-			   "oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,oop_cpu_s_per_gb,"
-			   "oop_cores,oop_registrations,"
-			   "ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong,ip_cpu_s_per_gb,"
-			   "ip_cores,ip_registrations\n");
+		fprintf(f,
+			"collective,ranks,provider,size_bytes,count,type,redop,root,"
+			"oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,oop_cpu_s_per_gb,"
+			"oop_cores,oop_registrations,oop_registration_us,oop_copy_us,oop_reduce_us,"
+			"ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong,ip_cpu_s_per_gb,"
+			"ip_cores,ip_registrations,ip_registration_us,ip_copy_us,ip_reduce_us\n");
 		break;
 	default:
 		fprintf(f,
@@ -147,13 +148,15 @@ static void csv_row(struct perf_output *out, const struct perf_row *row, const s
 		const struct perf_figure *v = &row->figure[i];
 
 		if (!v->valid) {
-			fprintf(f, ",,,,,,,");
+			fprintf(f, ",,,,,,,,,,");
 			continue;
 		}
 		fprintf(f, ",%.3f,%.6f,%.6f,", v->time_us, v->algbw, v->busbw);
 		if (v->wrong >= 0)
 			fprintf(f, "%lld", (long long)v->wrong);
-		fprintf(f, ",%.6f,%.3f,%.4f", v->cpu_s_per_gb, v->cores, v->registrations);
+		fprintf(f, ",%.6f,%.3f,%.4f,%.3f,%.3f,%.3f", v->cpu_s_per_gb, v->cores,
+			v->split.registrations, v->split.registration_us, v->split.copy_us,
+			v->split.reduce_us);
 	}
 	fprintf(f, "\n");
 }
@@ -181,8 +184,12 @@ static void json_row(struct perf_output *out, const struct perf_row *row)
 			names[i], v->time_us, v->algbw, v->busbw);
 		if (v->wrong >= 0)
 			fprintf(f, ",\"wrong\":%lld", (long long)v->wrong);
-		fprintf(f, ",\"cpu_s_per_gb\":%.6f,\"cores\":%.3f,\"registrations_per_call\":%.4f}",
-			v->cpu_s_per_gb, v->cores, v->registrations);
+		fprintf(f,
+			",\"cpu_s_per_gb\":%.6f,\"cores\":%.3f,"
+			"\"registrations_per_call\":%.4f,\"registration_us\":%.3f,"
+			"\"copy_us\":%.3f,\"reduce_us\":%.3f}",
+			v->cpu_s_per_gb, v->cores, v->split.registrations, v->split.registration_us,
+			v->split.copy_us, v->split.reduce_us);
 	}
 	fprintf(f, "}");
 }
@@ -201,6 +208,67 @@ void output_row(struct perf_output *out, const struct perf_row *row)
 	fflush(out->file);
 }
 
+/* --- a training step ------------------------------------------------------------------------ */
+
+static void text_step(FILE *f, const struct perf_step *s)
+{
+	const struct perf_split *t = &s->split;
+	double step = s->gradients_us + s->parameters_us;
+	double rest = step - t->registration_us - t->copy_us - t->reduce_us;
+
+	fprintf(f,
+		"#\n# workload %s: %d layers of %d, %llu parameters as %s; %d buckets, the largest "
+		"%zu bytes, %zu in all\n",
+		s->name, s->layers, s->hidden, (unsigned long long)s->parameters,
+		coll_type_name(s->type), s->buckets, s->largest, s->bytes);
+	fprintf(f, "# %10s  %12s  %12s  %12s  %12s  %12s  %12s  %6s\n", "step (ms)", "gradients",
+		"parameters", "registering", "copying", "reducing", "moving", "#wrong");
+	fprintf(f, "  %10.3f  %12.3f  %12.3f  %12.3f  %12.3f  %12.3f  %12.3f  %6lld\n", step / 1e3,
+		s->gradients_us / 1e3, s->parameters_us / 1e3, t->registration_us / 1e3,
+		t->copy_us / 1e3, t->reduce_us / 1e3, rest / 1e3, (long long)s->wrong);
+}
+
+void output_step(struct perf_output *out, const struct perf_step *s)
+{
+	const struct perf_split *t = &s->split;
+	FILE *f = out->file;
+
+	if (!f)
+		return;
+	if (out->format == PERF_TEXT) {
+		text_step(f, s);
+	} else if (out->format == PERF_CSV) {
+		fprintf(f,
+			"\nworkload,layers,hidden,parameters,type,buckets,largest_bytes,bytes,step_us,"
+			"gradients_us,parameters_us,registration_us,copy_us,reduce_us,cpu_us,wrong\n"
+			"%s,%d,%d,%llu,%s,%d,%zu,%zu,%.1f,%.1f,%.1f,%.1f,%.1f,%.1f,%.1f,%lld\n",
+			s->name, s->layers, s->hidden, (unsigned long long)s->parameters,
+			coll_type_name(s->type), s->buckets, s->largest, s->bytes,
+			s->gradients_us + s->parameters_us, s->gradients_us, s->parameters_us,
+			t->registration_us, t->copy_us, t->reduce_us, t->cpu_us,
+			(long long)s->wrong);
+	} else {
+		fprintf(f,
+			"\n],\"step\":{\"workload\":\"%s\",\"layers\":%d,\"hidden\":%d,"
+			"\"parameters\":%llu,\"type\":\"%s\",\"buckets\":%d,\"largest_bytes\":%zu,"
+			"\"bytes\":%zu,\"step_us\":%.1f,\"gradients_us\":%.1f,"
+			"\"parameters_us\":%.1f,\"registration_us\":%.1f,\"copy_us\":%.1f,"
+			"\"reduce_us\":%.1f,\"cpu_us\":%.1f,\"wrong\":%lld},\"more\":[",
+			s->name, s->layers, s->hidden, (unsigned long long)s->parameters,
+			coll_type_name(s->type), s->buckets, s->largest, s->bytes,
+			s->gradients_us + s->parameters_us, s->gradients_us, s->parameters_us,
+			t->registration_us, t->copy_us, t->reduce_us, t->cpu_us,
+			(long long)s->wrong);
+	}
+	fflush(f);
+}
+
+void output_note(struct perf_output *out, const char *what, const char *about, const char *why)
+{
+	if (out->file && out->format == PERF_TEXT)
+		fprintf(out->file, "#\n# %s %s: %s\n", what, about, why);
+}
+
 /* --- registration costs --------------------------------------------------------------------- */
 
 void output_registrations(struct perf_output *out, const struct perf_registration *rows, int n,
@@ -211,14 +279,13 @@ void output_registrations(struct perf_output *out, const struct perf_registratio
 	if (!f)
 		return;
 	if (out->format == PERF_TEXT) {
-		fprintf(f,
-			"#\n# registration cost, host memory, %s (medians; use: half of it each "
-			"way)\n",
+		fprintf(f, "#\n# registration cost over %s (medians; use: half of it each way)\n",
 			w->tp->provider);
-		fprintf(f, "# %10s  %12s  %12s  %14s  %s\n", "size (B)", "register (us)",
-			"use (us)", "deregister (us)", "register + deregister / use");
+		fprintf(f, "# %6s  %10s  %12s  %12s  %14s  %s\n", "memory", "size (B)",
+			"register (us)", "use (us)", "deregister (us)",
+			"register + deregister / use");
 	} else if (out->format == PERF_CSV) {
-		fprintf(f, "\nsize_bytes,register_us,use_us,deregister_us\n");
+		fprintf(f, "\ninterface,size_bytes,register_us,use_us,deregister_us\n");
 	} else {
 		fprintf(f, "\n],\"registrations\":[");
 	}
@@ -228,16 +295,17 @@ void output_registrations(struct perf_output *out, const struct perf_registratio
 			r->use_us > 0 ? (r->register_us + r->deregister_us) / r->use_us * 100 : 0;
 
 		if (out->format == PERF_TEXT)
-			fprintf(f, "  %10zu  %13.2f  %12.2f  %15.2f  %25.1f %%\n", r->bytes,
-				r->register_us, r->use_us, r->deregister_us, ratio);
+			fprintf(f, "  %6s  %10zu  %13.2f  %12.2f  %15.2f  %25.1f %%\n",
+				r->interface, r->bytes, r->register_us, r->use_us, r->deregister_us,
+				ratio);
 		else if (out->format == PERF_CSV)
-			fprintf(f, "%zu,%.3f,%.3f,%.3f\n", r->bytes, r->register_us, r->use_us,
-				r->deregister_us);
+			fprintf(f, "%s,%zu,%.3f,%.3f,%.3f\n", r->interface, r->bytes,
+				r->register_us, r->use_us, r->deregister_us);
 		else
 			fprintf(f,
-				"%s\n{\"size_bytes\":%zu,\"register_us\":%.3f,\"use_us\":%.3f,"
+				"%s\n{\"interface\":\"%s\",\"size_bytes\":%zu,\"register_us\":%.3f,\"use_us\":%.3f,"
 				"\"deregister_us\":%.3f}",
-				i ? "," : "", r->bytes, r->register_us, r->use_us,
+				i ? "," : "", r->interface, r->bytes, r->register_us, r->use_us,
 				r->deregister_us);
 	}
 	fflush(f);

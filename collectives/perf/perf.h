@@ -23,6 +23,7 @@ enum perf_collective {
 enum perf_average { PERF_RANK0, PERF_AVERAGE, PERF_MINIMUM, PERF_MAXIMUM };
 enum perf_format { PERF_TEXT, PERF_CSV, PERF_JSON };
 
+enum perf_workload { PERF_NO_WORKLOAD, PERF_DDP, PERF_ZERO2, PERF_WORKLOAD_MAX };
 enum perf_path { PERF_HOST, PERF_STAGED_NAIVE, PERF_STAGED, PERF_DIRECT, PERF_PATH_MAX };
 
 struct perf_options {
@@ -44,6 +45,10 @@ struct perf_options {
 	int device; /* -1: rank modulo devices */
 	struct coll_config coll;
 	bool registration_table;
+	bool scaling;
+	enum perf_workload workload;
+	int layers, hidden; /* of the workload's model */
+	size_t bucket_bytes;
 	enum perf_format format;
 	const char *output; /* NULL: stdout */
 };
@@ -52,6 +57,21 @@ struct perf_options {
 void perf_options_parse(struct perf_options *o, int argc, char **argv);
 const char *perf_collective_name(enum perf_collective c);
 const char *perf_path_name(enum perf_path path);
+
+/* Where a rank's time went while collectives ran: differences of two of these. */
+struct perf_split {
+	double wall_us;
+	double cpu_us;
+	double registration_us; /* registering and deregistering */
+	double copy_us;         /* calls that copy between device and host */
+	double reduce_us;
+	double registrations;
+};
+
+void split_now(const struct world *w, struct perf_split *now);
+/* What happened since `from`, for each of n calls; an average over all ranks but for the count of
+ * registrations, which is rank 0's. 0 or a negative errno. */
+int split_since(struct world *w, const struct perf_split *from, int n, struct perf_split *out);
 
 /* One line of the table. */
 struct perf_row {
@@ -65,14 +85,15 @@ struct perf_row {
 		bool valid;
 		double time_us, algbw, busbw; /* GB/s: 10^9 bytes a second */
 		int64_t wrong;                /* -1: not checked */
-		double cpu_s_per_gb;  /* CPU time of a rank, for each GB of the table's size */
-		double cores;         /* that a rank kept busy */
-		double registrations; /* of rank 0, for each timed call */
-	} figure[2];                  /* out of place, in place */
+		double cpu_s_per_gb;          /* CPU time of a rank, for each GB of the size */
+		double cores;                 /* that a rank kept busy */
+		struct perf_split split;      /* of a call */
+	} figure[2];                          /* out of place, in place */
 };
 
 /* One line of the registration cost table; times in us, medians. */
 struct perf_registration {
+	const char *interface; /* by which the memory is named: "host", "cuda", "dmabuf" */
 	size_t bytes;
 	double register_us, use_us, deregister_us;
 };
@@ -97,11 +118,31 @@ int output_open(struct perf_output *out, const struct perf_options *o);
 void output_head(struct perf_output *out, const struct perf_options *o, const struct world *w,
 		 const struct launch *launch);
 void output_row(struct perf_output *out, const struct perf_row *row);
+/* A remark, where the format has room for one. */
+void output_note(struct perf_output *out, const char *what, const char *about, const char *why);
 void output_registrations(struct perf_output *out, const struct perf_registration *rows, int n,
 			  const struct world *w);
 void output_tail(struct perf_output *out, const struct perf_summary *summary, struct world *w);
 /* 0, or negative when the output could not be written. */
 int output_close(struct perf_output *out);
+
+/* A training step's collectives; see workload.c. Times are of a step. */
+struct perf_step {
+	const char *name;
+	int layers, hidden;
+	uint64_t parameters;
+	enum coll_type type;
+	int buckets;
+	size_t largest, bytes; /* of a bucket; of all that is reduced */
+	double gradients_us, parameters_us;
+	struct perf_split split;
+	int64_t wrong;
+};
+void output_step(struct perf_output *out, const struct perf_step *step);
+int perf_run_workload(const struct perf_options *o, struct world *w, struct perf_output *out,
+		      struct perf_summary *sum);
+/* Runs this program with 2, 4, ... np ranks and says what limits it. The exit status. */
+int perf_scaling(const struct perf_options *o, int argc, char **argv);
 
 /* Buffers of known content. A rank's element i depends on the rank and on i modulo a prime. */
 struct pattern {
@@ -140,6 +181,7 @@ size_t pattern_wrong_reduced(const struct pattern *p, const void *data, size_t c
 /* Runs everything that the options ask for. 0, or negative with words in w->error. */
 int perf_run(const struct perf_options *o, struct world *w, struct perf_output *out,
 	     struct perf_summary *summary);
+int perf_sum_moved(struct world *w, struct perf_summary *sum);
 int perf_registration_table(const struct perf_options *o, struct world *w, struct perf_output *out);
 
 #endif

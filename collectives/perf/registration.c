@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define ROUNDS   11
 #define ROWS_MAX 32
@@ -60,25 +59,35 @@ struct round {
 	double register_us, use_us, deregister_us;
 };
 
-static int run_round(struct world *w, size_t bytes, struct round *out)
+/* One way to name memory to the network. */
+struct naming {
+	const char *name;
+	struct coll_device *device; /* NULL: host memory */
+	enum coll_interface interface;
+};
+
+static int run_round(struct world *w, const struct naming *naming, size_t bytes, struct round *out)
 {
-	char *buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct tp_range range = {.addr = buf, .bytes = bytes, .dmabuf_fd = -1};
+	struct perf_memory m;
+	struct tp_range range = {.bytes = bytes, .dmabuf_fd = -1};
 	struct tp_region *region;
 	int64_t start;
-	int rc;
+	int rc = memory_open(&m, naming->device, bytes);
 
-	if (buf == MAP_FAILED)
-		return tp_fail(w->tp, -ENOMEM, "no memory to register %zu bytes", bytes);
-	memset(buf, 1, bytes);
+	if (rc) {
+		memory_close(&m);
+		return tp_fail(w->tp, rc, "no memory to register %zu bytes", bytes);
+	}
+	range.addr = m.at;
 	start = tp_now_ns();
-	rc = tp_register(w->tp, &range, &region);
+	rc = naming->device ? coll_register_device(w->comm, m.at, bytes, naming->interface, &region)
+			    : tp_register(w->tp, &range, &region);
 	out->register_us = us_since(start);
 	if (!rc)
 		rc = coll_barrier(w->comm);
 	if (!rc) {
 		start = tp_now_ns();
-		rc = exchange(w, buf, bytes / 2, region);
+		rc = exchange(w, m.at, bytes / 2, region);
 		out->use_us = us_since(start);
 	}
 	if (!rc)
@@ -88,17 +97,18 @@ static int run_round(struct world *w, size_t bytes, struct round *out)
 		rc = tp_deregister(w->tp, region);
 		out->deregister_us = us_since(start);
 	}
-	munmap(buf, bytes);
+	memory_close(&m);
 	return rc;
 }
 
-static int run_row(struct world *w, size_t bytes, struct perf_registration *row)
+static int run_row(struct world *w, const struct naming *naming, size_t bytes,
+		   struct perf_registration *row)
 {
 	double reg[ROUNDS], use[ROUNDS], dereg[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
 		struct round r = {0};
-		int rc = run_round(w, bytes, &r);
+		int rc = run_round(w, naming, bytes, &r);
 
 		if (rc)
 			return rc;
@@ -106,6 +116,7 @@ static int run_row(struct world *w, size_t bytes, struct perf_registration *row)
 		use[i] = r.use_us;
 		dereg[i] = r.deregister_us;
 	}
+	row->interface = naming->name;
 	row->bytes = bytes;
 	row->register_us = median(reg);
 	row->use_us = median(use);
@@ -113,15 +124,54 @@ static int run_row(struct world *w, size_t bytes, struct perf_registration *row)
 	return 0;
 }
 
+/* Whether all ranks can register that way; the first that cannot says why. */
+static int can_name(struct world *w, const struct naming *naming, bool *can)
+{
+	int32_t mine = 0, *all = calloc((size_t)w->size, sizeof(*all));
+	struct tp_region *region = NULL;
+	struct perf_memory m;
+	int rc = all ? 0 : -ENOMEM;
+
+	*can = true;
+	if (!rc && naming->device) {
+		mine = memory_open(&m, naming->device, FIRST);
+		if (!mine)
+			mine = coll_register_device(w->comm, m.at, FIRST, naming->interface,
+						    &region);
+		if (!mine)
+			tp_deregister(w->tp, region);
+		memory_close(&m);
+	}
+	if (!rc)
+		rc = world_allgather(w, &mine, sizeof(mine), all);
+	for (int i = 0; i < w->size && !rc; i++)
+		*can &= all[i] == 0;
+	free(all);
+	return rc;
+}
+
 int perf_registration_table(const struct perf_options *o, struct world *w, struct perf_output *out)
 {
-	struct perf_registration rows[ROWS_MAX];
+	struct naming ways[] = {
+		{"host", NULL, COLL_INTERFACE_AUTO},
+		{"cuda", w->device, COLL_INTERFACE_CUDA},
+		{"dmabuf", w->device, COLL_INTERFACE_DMABUF},
+	};
+	size_t count = o->path == PERF_DIRECT ? 3 : 1;
+	struct perf_registration rows[3 * ROWS_MAX];
 	int n = 0, rc = 0;
 
-	for (size_t bytes = FIRST; n < ROWS_MAX && !rc; bytes *= 4) {
-		if (n && bytes > o->max_bytes)
-			break;
-		rc = run_row(w, bytes, &rows[n++]);
+	for (size_t i = 0; i < count && !rc; i++) {
+		bool can;
+
+		rc = can_name(w, &ways[i], &can);
+		if (!rc && !can)
+			output_note(out, "no registrations by", ways[i].name, tp_error(w->tp));
+		for (size_t bytes = FIRST; n < 3 * ROWS_MAX && !rc && can; bytes *= 4) {
+			if (bytes > FIRST && bytes > o->max_bytes)
+				break;
+			rc = run_row(w, &ways[i], bytes, &rows[n++]);
+		}
 	}
 	if (!rc)
 		output_registrations(out, rows, n, w);

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 struct perf {
 	const struct perf_options *o;
@@ -196,20 +195,11 @@ static double combine(enum perf_average how, const double *all, int n)
 	return how == PERF_AVERAGE ? v / n : v;
 }
 
-static double cpu_seconds(void)
-{
-	struct rusage used;
-
-	getrusage(RUSAGE_SELF, &used);
-	return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-	       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
 static int measure(const struct perf *p, const struct point *pt, bool in_place,
 		   struct perf_figure *f)
 {
-	double mine, cpu, *all = calloc((size_t)p->w->size, sizeof(*all));
-	uint64_t registrations;
+	double mine, *all = calloc((size_t)p->w->size, sizeof(*all));
+	struct perf_split before;
 	int64_t start;
 	char *send, *recv;
 	int rc = all ? 0 : -ENOMEM;
@@ -219,25 +209,19 @@ static int measure(const struct perf *p, const struct point *pt, bool in_place,
 		rc = call(p, pt, send, recv);
 	if (!rc)
 		rc = coll_barrier(p->w->comm);
-	registrations = p->w->tp->stats.registrations;
-	cpu = cpu_seconds();
+	split_now(p->w, &before);
 	start = tp_now_ns();
 	for (int i = 0; i < p->o->iters && !rc; i++)
 		rc = call(p, pt, send, recv);
 	mine = (double)(tp_now_ns() - start) / 1e3 / p->o->iters;
-	cpu = (cpu_seconds() - cpu) / p->o->iters;
-	registrations = p->w->tp->stats.registrations - registrations;
-	f->registrations = (double)registrations / p->o->iters;
+	if (!rc)
+		rc = split_since(p->w, &before, p->o->iters, &f->split);
 	if (!rc)
 		rc = world_allgather(p->w, &mine, sizeof(mine), all);
-	if (!rc)
-		f->time_us = combine(p->o->average, all, p->w->size);
-	if (!rc)
-		rc = world_allgather(p->w, &cpu, sizeof(cpu), all);
 	if (!rc) {
-		cpu = combine(PERF_AVERAGE, all, p->w->size);
-		f->cores = f->time_us > 0 ? cpu * 1e6 / f->time_us : 0;
-		f->cpu_s_per_gb = pt->bytes ? cpu * 1e9 / (double)pt->bytes : 0;
+		f->time_us = combine(p->o->average, all, p->w->size);
+		f->cores = f->split.wall_us > 0 ? f->split.cpu_us / f->split.wall_us : 0;
+		f->cpu_s_per_gb = pt->bytes ? f->split.cpu_us * 1e3 / (double)pt->bytes : 0;
 	}
 	free(all);
 	return rc;
@@ -355,29 +339,6 @@ static int run_collective(const struct perf *p, enum perf_collective c, struct p
 	return rc;
 }
 
-static int sum_moved(struct world *w, struct perf_summary *sum)
-{
-	struct device_stats *all = calloc((size_t)w->size, sizeof(*all)), mine = {0};
-	int rc = all ? 0 : -ENOMEM;
-
-	if (w->device)
-		mine = w->device->stats;
-	if (!rc)
-		rc = world_allgather(w, &mine, sizeof(mine), all);
-	for (int i = 0; i < w->size && !rc; i++) {
-		sum->moved.down_copies += all[i].down_copies;
-		sum->moved.down_bytes += all[i].down_bytes;
-		sum->moved.down_ns += all[i].down_ns;
-		sum->moved.up_copies += all[i].up_copies;
-		sum->moved.up_bytes += all[i].up_bytes;
-		sum->moved.up_ns += all[i].up_ns;
-		sum->moved.reductions += all[i].reductions;
-		sum->moved.flushes += all[i].flushes;
-	}
-	free(all);
-	return rc;
-}
-
 int perf_run(const struct perf_options *o, struct world *w, struct perf_output *out,
 	     struct perf_summary *sum)
 {
@@ -397,7 +358,7 @@ int perf_run(const struct perf_options *o, struct world *w, struct perf_output *
 			rc = run_collective(&p, (enum perf_collective)c, out, sum);
 	}
 	if (!rc)
-		rc = sum_moved(w, sum);
+		rc = perf_sum_moved(w, sum);
 	if (p.send.at)
 		coll_forget(w->comm, p.send.at, bytes);
 	if (p.recv.at)
