@@ -38,3 +38,9 @@ record_engine_LDLIBS := -ldl
 uftrace_calls_SRCS := tests/bench/uftrace_calls.c
 uftrace_calls_CFLAGS := -pg -fno-pie
 uftrace_calls_LDFLAGS := -pg -no-pie
+
+# bench_large.sh
+BENCHES += large_spool
+large_spool_SRCS := tests/bench/large_spool.c
+large_spool_CFLAGS := -ftls-model=initial-exec
+large_spool_LIBS := libspoolwriter libspoolreader libevents
