@@ -173,7 +173,7 @@ static double round_once(const struct subject *s, void *call)
 /* Paired: each round times both, in turn first. */
 static struct cost measure(const struct subject *s, void *bare_call, void *hooked_call)
 {
-	double bare[ROUNDS], hooked[ROUNDS], more[ROUNDS];
+	double bare[ROUNDS] = {0}, hooked[ROUNDS] = {0}, more[ROUNDS] = {0};
 	struct cost cost;
 
 	for (int i = 0; i < rounds; i++) {
@@ -352,7 +352,7 @@ int main(int argc, char **argv)
 	char build[PATH_MAX] = "", self[PATH_MAX] = "";
 	struct cost plain[SUBJECTS], stacks[SUBJECTS], cupti[SUBJECTS], lttng[SUBJECTS];
 	bool beside = getenv("WAYLAY_TEST_CUPTI") != NULL, with_lttng;
-	double clock[ROUNDS];
+	double clock[ROUNDS] = {0};
 	unsigned over = 0;
 
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)

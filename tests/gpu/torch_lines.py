@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits whose line is not where the driver is called: inside PyTorch's own Python, on threads of its engine with
-and without Python frames, on the thread that pins a DataLoader's batches. Marked "# LINE name" where the user would look.
+and without Python frames, on the thread that pins a DataLoader's batches. Where the user would look is marked.
 """
 import torch
 from torch import nn

@@ -28,6 +28,19 @@ for candidate in ${WAYLAY_TEST_PYTHONS:-} "${HOME:-}"/.pyenv/versions/3.*/bin/py
 	versions="$versions $version"
 	pythons="$pythons $candidate"
 done
+missing=
+for wanted in 3.9 3.10 3.11 3.12 3.13 3.13t 3.14 3.14t; do
+	case $wanted in
+	*t) here_is="cpython${wanted%t}.[0-9]*t" ;;
+	*) here_is="cpython$wanted.[0-9]*[0-9]" ;;
+	esac
+	found=
+	for version in $versions; do
+		# shellcheck disable=SC2254 # a pattern
+		case $version in $here_is) found=1 ;; esac
+	done
+	[ -n "$found" ] || missing="$missing $wanted"
+done
 [ -n "$pythons" ] || { echo "no CPython 3.9 or newer with ctypes" && exit 77; }
 
 for python in $pythons; do
@@ -51,7 +64,7 @@ for python in $pythons; do
 done
 
 # --- through the whole tracer
-[ -e "$build/fakecuda/libcuda.so.1" ] || { echo "$versions; no simulated CUDA driver" && exit 0; }
+[ -e "$build/fakecuda/libcuda.so.1" ] || { echo "$versions; not here:${missing:- none}; no simulated CUDA driver" && exit 0; }
 export LD_LIBRARY_PATH="$build/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 cat >expected <<END
 waits.py:15 inner, waits.py:19 outer, waits.py:24 on_thread
@@ -72,4 +85,4 @@ for python in $pythons; do
 	grep -q '^  native .*libffi' dump || fail "$python: no native frames"
 	grep -q '^  native .*libwaylay' dump && fail "$python: our own frames are shown"
 done
-echo "$versions"
+echo "$versions; not here:${missing:- none}"

@@ -14,6 +14,9 @@ ifneq ($(HAVE_CMOCKA),)
 UNIT_TESTS += test_inject_settings test_inject_elf test_inject_pylines
 test_inject_pylines_SRCS := tests/unit/test_inject_pylines.c tracer/inject/pylines.c tracer/inject/pylayout.c
 test_inject_pylines_LDLIBS := -lcmocka
+UNIT_TESTS += test_inject_python
+test_inject_python_SRCS := tests/unit/test_inject_python.c $(addprefix tracer/inject/,python.c pylines.c pylayout.c memory.c)
+test_inject_python_LDLIBS := -lcmocka
 UNIT_TESTS += test_inject_unwind
 test_inject_unwind_SRCS := tests/unit/test_inject_unwind.c $(addprefix tracer/inject/,unwind.c unwind_rule.c elf.c memory.c)
 test_inject_unwind_LDLIBS := -lcmocka

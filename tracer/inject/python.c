@@ -116,7 +116,7 @@ static bool frame_offset(struct reach *r, uintptr_t frame, uintptr_t code, int32
 
 			if (!copies || index < 0 || (uintptr_t)index >= get_pointer(r, copies, 0))
 				return false;
-			start = get_pointer(r, copies, (short)(8 + 8 * index));
+			start = get_pointer(r, copies + 8 * (uintptr_t)index, 8);
 		}
 		bytes = (intptr_t)(get_pointer(r, frame, l->frame_instr) - start);
 	}
