@@ -2,6 +2,8 @@
  *
  * Spool: SIGKILL at any moment. Four threads say in shared memory what they have recorded; after the
  * kill, every such record is in the file, whole and in order, and so is the call each thread was in.
+ * Half of the moments are random, the other half aimed: just after a chunk was handed out, the file grew, a
+ * chunk was written over, a child was made. What the files show of that is counted.
  *
  * WAYLAY_TEST_KILLS: how many kills (100); WAYLAY_TEST_SEED: where the random moments begin.
  */
@@ -16,6 +18,7 @@
 #define EVENTS_MAX 300007 /* of all threads together, before a kill */
 
 enum mode { MODE_PLAIN, MODE_FLIGHT, MODE_CAP, MODE_NAMES, MODE_FORKS, MODE_MAX };
+enum aim { AIM_NONE, AIM_CHUNK, AIM_GROWTH, AIM_WRAP, AIM_FORK };
 
 static struct shared {
 	struct {
@@ -24,7 +27,21 @@ static struct shared {
 		_Atomic uint64_t lost;                  /* events refused */
 		_Atomic uint64_t entered, leaving;      /* calls entered, and about to be left */
 	} thread[THREADS];
+	_Atomic uint32_t forks; /* begun */
+	_Atomic bool forking;   /* a child is being made, or at work */
+	_Atomic bool opened;
+	char path[TEST_PATH];
 } * shared;
+
+/* What kills were found in the middle of. */
+static struct found {
+	unsigned edges;        /* a chunk being handed out: without a header, or without a record */
+	unsigned growing;      /* the file longer than what the recording knows to be reserved */
+	unsigned taken_over;   /* a chunk being written over */
+	unsigned wrapped;      /* chunks had been written over */
+	unsigned forking;      /* a child at work */
+	unsigned named, calls; /* threads in a call, which the recording names; and all such */
+} found;
 
 static enum mode mode;
 /* Threads of flight recorders whose newest record was there, and was not. */
@@ -70,14 +87,18 @@ static void *writer(void *arg)
 static void forks(void)
 {
 	for (;;) {
-		pid_t pid = fork();
+		pid_t pid;
 
+		atomic_store(&shared->forking, true);
+		atomic_fetch_add(&shared->forks, 1);
+		pid = fork();
 		if (pid == 0) {
 			for (uint64_t n = 0; n < 11; n++)
 				test_emit(99, n);
 			_exit(0);
 		}
 		waitpid(pid, NULL, 0);
+		atomic_store(&shared->forking, false);
 	}
 }
 
@@ -89,6 +110,8 @@ static void victim(void)
 	s.max_bytes = mode == MODE_FLIGHT || mode == MODE_CAP ? 2u << 20 : 256u << 20;
 	s.flight_recorder = mode == MODE_FLIGHT;
 	child_open(&s);
+	snprintf(shared->path, sizeof(shared->path), "%s", spool_writer_path());
+	atomic_store(&shared->opened, true);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		child_check(pthread_create(&threads[i], NULL, writer, (void *)i) == 0);
 	if (mode == MODE_FORKS)
@@ -138,14 +161,18 @@ static void inflight_check(struct trace_reader *reader, const int thread_of[THRE
 	assert_true(count <= THREADS);
 	for (unsigned who = 0; who < THREADS; who++) {
 		uint64_t entered = atomic_load(&shared->thread[who].entered);
-		bool inside = entered > atomic_load(&shared->thread[who].leaving), found = false;
+		bool inside = entered > atomic_load(&shared->thread[who].leaving), there = false;
 
 		for (unsigned i = 0; i < count; i++)
-			found |= (int)in[i].thread == thread_of[who] &&
+			there |= (int)in[i].thread == thread_of[who] &&
 				 in[i].stack == (uint32_t)(entered - 1) &&
 				 strcmp(in[i].api, "cuWait") == 0;
 		/* A thread is known by its first record. */
-		if (inside && thread_of[who] >= 0 && !found)
+		if (inside && thread_of[who] >= 0) {
+			found.calls++;
+			found.named += there;
+		}
+		if (inside && thread_of[who] >= 0 && !there)
 			fail_msg("thread %u was in call %llu, and that is not said", who,
 				 (unsigned long long)entered);
 	}
@@ -241,6 +268,62 @@ static uint64_t progress(void)
 	return sum;
 }
 
+/* The victim's header; NULL when it is not there in time. */
+static struct spool_header *header_map(pid_t pid)
+{
+	int status, fd;
+	void *at;
+
+	while (!atomic_load(&shared->opened))
+		if (waitpid(pid, &status, WNOHANG) != 0)
+			fail_msg("the victim ended by itself: %x", status);
+	fd = open(shared->path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	at = mmap(NULL, sizeof(struct spool_header), PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	assert_true(at != MAP_FAILED);
+	return at;
+}
+
+static uint64_t watched(enum aim aim, const struct spool_header *header)
+{
+	struct stat st;
+
+	switch (aim) {
+	case AIM_CHUNK:
+		return atomic_load(&header->chunk_next);
+	case AIM_GROWTH:
+		return stat(shared->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	case AIM_WRAP:
+		return atomic_load(&header->drops[TRACE_DROP_OVERWRITTEN]) + progress() / 331;
+	case AIM_FORK:
+		return atomic_load(&shared->forks);
+	case AIM_NONE:
+		break;
+	}
+	return 0;
+}
+
+/* Aimed: when what is watched has changed so many times, and a very little later. */
+static void aim_wait(enum aim aim, pid_t pid)
+{
+	struct spool_header *header = header_map(pid);
+	uint64_t changes = 1 + random_next() % 40, spins = random_next() % 3000;
+	uint64_t last = watched(aim, header), events = progress(), idle = 0;
+
+	/* Whatever does not change any more, as in a recording that is full, is not waited for. */
+	while (changes && idle < 20000) {
+		uint64_t now = watched(aim, header);
+
+		changes -= now != last;
+		last = now;
+		idle = progress() == events ? 0 : idle + 1;
+	}
+	munmap(header, sizeof(*header));
+	for (volatile uint64_t i = 0; i < spins; i++)
+		;
+}
+
 /* The moment: after so many events, early ones as likely as late ones, and a little more. */
 static void moment_wait(pid_t pid)
 {
@@ -255,7 +338,38 @@ static void moment_wait(pid_t pid)
 		;
 }
 
-static unsigned kill_once(void)
+/* What the victim's file says it was in the middle of. */
+static void file_look(const char *path)
+{
+	struct spool_header h;
+	uint64_t chunks;
+	struct stat st;
+	bool edge = false, taken_over = false, wrapped = false;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0 && fstat(fd, &st) == 0);
+	assert_int_equal(pread(fd, &h, sizeof(h), 0), sizeof(h));
+	chunks = atomic_load(&h.chunk_next);
+	for (uint64_t n = 0; n < chunks; n++) {
+		struct spool_chunk c;
+
+		assert_int_equal(
+			pread(fd, &c, sizeof(c), (off_t)(h.data_offset + n * h.chunk_bytes)),
+			sizeof(c));
+		edge |= c.magic == 0 ||
+			(c.type == SPOOL_CHUNK_RECORDS && atomic_load(&c.committed) == 0);
+		taken_over |= atomic_load(&c.generation) & 1;
+		wrapped |= atomic_load(&c.generation) > 1;
+	}
+	close(fd);
+	found.edges += edge;
+	found.taken_over += taken_over;
+	found.wrapped += wrapped;
+	found.growing += (uint64_t)st.st_size > atomic_load(&h.reserved_bytes);
+	found.forking += atomic_load(&shared->forking);
+}
+
+static unsigned kill_once(enum aim aim)
 {
 	static char paths[20011][TEST_PATH];
 	unsigned count, checked = 0;
@@ -271,7 +385,10 @@ static unsigned kill_once(void)
 		victim();
 		_exit(0);
 	}
-	moment_wait(pid);
+	if (aim == AIM_NONE)
+		moment_wait(pid);
+	else
+		aim_wait(aim, pid);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -289,6 +406,7 @@ static unsigned kill_once(void)
 			continue;
 		}
 		reader->ops->close(reader);
+		file_look(paths[i]);
 		recording_check(paths[i]);
 		children_check(paths, count, paths[i]);
 		checked++;
@@ -309,11 +427,31 @@ static void test_kills(void **state)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	for (int round = 0; round < rounds; round++) {
+		static const enum aim aims[MODE_MAX][2] = {
+			[MODE_PLAIN] = {AIM_CHUNK, AIM_GROWTH},
+			[MODE_FLIGHT] = {AIM_WRAP, AIM_WRAP},
+			[MODE_CAP] = {AIM_CHUNK, AIM_GROWTH},
+			[MODE_NAMES] = {AIM_CHUNK, AIM_GROWTH},
+			[MODE_FORKS] = {AIM_FORK, AIM_CHUNK},
+		};
+
 		mode = (enum mode)(round % MODE_MAX);
-		checked += kill_once();
+		checked += kill_once(round / MODE_MAX % 2 ? aims[mode][round / MODE_MAX / 2 % 2]
+							  : AIM_NONE);
 	}
-	print_message("%d kills, %u recordings checked\n", rounds, checked);
+	print_message(
+		"%d kills, %u recordings checked: no committed event lost; killed in the middle of\n"
+		"  handing out a chunk %u, growing %u, writing over a chunk %u (%u had wrapped around), "
+		"a child's work %u\n  threads in a call: %u, of which named %u\n",
+		rounds, checked, found.edges, found.growing, found.taken_over, found.wrapped,
+		found.forking, found.calls, found.named);
 	assert_true(checked > (unsigned)rounds / 3);
+	assert_int_equal(found.calls, found.named);
+	if (rounds >= 100)
+		assert_true(found.edges > 0 && found.wrapped > 0 && found.forking > 0 &&
+			    found.named > 0);
+	if (rounds >= 3000)
+		assert_true(found.growing > 0 && found.taken_over > 0);
 	/* A flight recorder keeps what each thread did last, however long ago. */
 	print_message("flight recorders: %u threads' newest record there, %u not\n", newest_there,
 		      newest_missing);
