@@ -65,22 +65,20 @@ struct registration {
 
 /* A completion read before its post returned (by another thread). */
 struct early {
-	bool used;
+	struct open_node node; /* key: context, 0 */
 	struct trace_event event;
 	uint64_t ordinal;
 };
 
 struct match_transfers {
 	struct match_context *context;
-	struct open_table endpoints, operations, registrations;
+	struct open_table endpoints, operations, registrations, early;
 	uint64_t *post_ordinals, *completion_ordinals; /* by thread */
 	uint64_t registration_serial;
 	struct {
 		uint64_t key;
 		uint32_t thread;
 	} posters[POSTERS];
-	struct early *early;
-	unsigned early_next;
 };
 
 struct match_transfers *match_transfers_new(struct match_context *context)
@@ -93,11 +91,11 @@ struct match_transfers *match_transfers_new(struct match_context *context)
 	transfers->context = context;
 	transfers->post_ordinals = calloc(threads + 1u, sizeof(uint64_t));
 	transfers->completion_ordinals = calloc(threads + 1u, sizeof(uint64_t));
-	transfers->early = calloc(EARLY_MAX, sizeof(*transfers->early));
 	if (open_table_init(&transfers->endpoints, sizeof(struct endpoint)) ||
 	    open_table_init(&transfers->operations, sizeof(struct operation)) ||
 	    open_table_init(&transfers->registrations, sizeof(struct registration)) ||
-	    !transfers->post_ordinals || !transfers->completion_ordinals || !transfers->early) {
+	    open_table_init(&transfers->early, sizeof(struct early)) || !transfers->post_ordinals ||
+	    !transfers->completion_ordinals) {
 		match_transfers_free(transfers);
 		return NULL;
 	}
@@ -111,9 +109,9 @@ void match_transfers_free(struct match_transfers *transfers)
 	open_table_done(&transfers->endpoints);
 	open_table_done(&transfers->operations);
 	open_table_done(&transfers->registrations);
+	open_table_done(&transfers->early);
 	free(transfers->post_ordinals);
 	free(transfers->completion_ordinals);
-	free(transfers->early);
 	free(transfers);
 }
 
@@ -279,23 +277,39 @@ static void complete(struct match_transfers *transfers, struct model_transfer tr
 	tell(transfers, &transfer);
 }
 
-/* The completion that a post's key was already seen with, while the post had not returned. */
-static struct early *early_find(struct match_transfers *transfers, uint64_t cq,
-				const struct trace_event *post)
+/* The completion that a post's key was already seen with, while the post had not returned; 0 none. */
+static uint32_t early_find(struct match_transfers *transfers, uint64_t cq,
+			   const struct trace_event *post)
 {
 	unsigned op = (unsigned)MODEL_ARG(post, ofi_post, op);
+	uint64_t context = MODEL_ARG(post, ofi_post, context);
+	uint32_t index = open_find(&transfers->early, context, 0, 0);
 
-	for (unsigned i = 0; i < EARLY_MAX; i++) {
-		struct early *early = &transfers->early[(transfers->early_next + i) % EARLY_MAX];
+	for (; index; index = open_find(&transfers->early, context, 0, index)) {
+		const struct early *early = open_at(&transfers->early, index);
 
-		if (early->used && early->event.end_ns >= post->begin_ns &&
-		    MODEL_ARG(&early->event, ofi_completion, context) ==
-			    MODEL_ARG(post, ofi_post, context) &&
+		if (early->event.end_ns >= post->begin_ns &&
 		    (!cq || MODEL_ARG(&early->event, ofi_completion, cq) == cq) &&
 		    flags_fit(MODEL_ARG(&early->event, ofi_completion, flags), op))
-			return early;
+			return index;
 	}
-	return NULL;
+	return 0;
+}
+
+static void early_keep(struct match_transfers *transfers, const struct trace_event *completion,
+		       uint64_t ordinal)
+{
+	uint32_t index;
+	struct early *early;
+
+	if (transfers->early.count >= EARLY_MAX)
+		open_remove(&transfers->early, transfers->early.oldest);
+	index = open_add(&transfers->early, MODEL_ARG(completion, ofi_completion, context), 0);
+	if (!index)
+		return;
+	early = open_at(&transfers->early, index);
+	early->event = *completion;
+	early->ordinal = ordinal;
 }
 
 static void over_at_return(struct match_transfers *transfers, const struct trace_event *post,
@@ -357,7 +371,6 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 	uint64_t cq = endpoint ? endpoint->cq[way] : 0;
 	uint64_t key = second_key(MODEL_ARG(post, ofi_post, context), way);
 	uint64_t message = 0;
-	struct early *early;
 	uint32_t index, other;
 
 	if ((int64_t)MODEL_ARG(post, ofi_post, status) < 0)
@@ -370,8 +383,11 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 			       message);
 		return;
 	}
-	early = early_find(transfers, cq, post);
-	if (early) {
+	index = early_find(transfers, cq, post);
+	if (index) {
+		const struct early early = *(struct early *)open_at(&transfers->early, index);
+
+		open_remove(&transfers->early, index);
 		transfers->context->counts.completions_unmatched--;
 		complete(transfers,
 			 (struct model_transfer){.post = *post,
@@ -379,8 +395,7 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 						 .provider = endpoint ? endpoint->provider : 0,
 						 .message = message,
 						 .exact = endpoint && endpoint->distinct},
-			 &early->event, early->ordinal);
-		early->used = false;
+			 &early.event, early.ordinal);
 		return;
 	}
 	if (transfers->operations.count >= MATCH_OPEN_MAX)
@@ -453,7 +468,6 @@ static void unmatched(struct match_transfers *transfers, const struct trace_even
 {
 	uint64_t flags = MODEL_ARG(completion, ofi_completion, flags);
 	uint64_t cq = MODEL_ARG(completion, ofi_completion, cq);
-	struct early *early = &transfers->early[transfers->early_next];
 
 	transfers->context->counts.completions_unmatched++;
 	if (flags & (OFI_REMOTE_READ | OFI_REMOTE_WRITE))
@@ -468,8 +482,7 @@ static void unmatched(struct match_transfers *transfers, const struct trace_even
 				endpoint->selective[way] = false;
 		}
 	}
-	*early = (struct early){true, *completion, ordinal};
-	transfers->early_next = (transfers->early_next + 1) % EARLY_MAX;
+	early_keep(transfers, completion, ordinal);
 }
 
 static void feed_completion(struct match_transfers *transfers, const struct trace_event *completion)

@@ -85,16 +85,19 @@ static enum kind find_kind(const struct wl_event_type *type)
 struct kinds {
 	const struct wl_event_type *types[64];
 	enum kind kinds[64];
+	bool merged[64]; /* is_shown_merged() */
 };
 
-static enum kind kind_of(struct kinds *kinds, const struct wl_event_type *type)
+static enum kind kind_of(struct kinds *kinds, const struct wl_event_type *type, bool *merged)
 {
 	unsigned slot = type->number % 64;
 
 	if (kinds->types[slot] != type) {
 		kinds->types[slot] = type;
 		kinds->kinds[slot] = find_kind(type);
+		kinds->merged[slot] = is_shown_merged(type);
 	}
+	*merged |= kinds->merged[slot];
 	return kinds->kinds[slot];
 }
 
@@ -123,9 +126,8 @@ static int feed_records(struct walk *walk, unsigned thread)
 		return error;
 	/* An unreadable rest is damage, which the process says of itself; what was read is shown. */
 	while (!error && model_cursor_next(cursor, &event) > 0) {
-		enum kind kind = kind_of(&kinds, event.type);
+		enum kind kind = kind_of(&kinds, event.type, walk->merged);
 
-		*walk->merged |= is_shown_merged(event.type);
 		if (++records % CHECK_EVERY == 0)
 			error = check(walk, thread, event.end_ns);
 		event.begin_ns = model_time(walk->process, event.begin_ns);

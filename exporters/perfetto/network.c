@@ -17,8 +17,11 @@ struct lane_group {
 	uint64_t key;
 	enum track_kind kind;
 	uint64_t parent;
+	uint64_t base; /* of its lanes' uuids */
 	char name[128];
 	struct lanes lanes;
+	int64_t last_lane; /* and its uuid: mostly it is the same again */
+	uint64_t last_uuid;
 };
 
 struct network_export {
@@ -42,21 +45,29 @@ static bool is_receive(const struct trace_event *post)
 
 /* --- lanes -------------------------------------------------------------------------------------- */
 
-static struct lane_group *group_of(struct network_export *export, enum track_kind kind,
-				   uint64_t key, uint64_t parent, const char *name)
+static struct lane_group *group_find(struct network_export *export, enum track_kind kind,
+				     uint64_t key)
 {
-	struct lane_group *group;
-
 	/* Mostly it is the one that was asked for last. */
-	for (unsigned i = 0; i < export->group_count; i++) {
-		unsigned at = (export->group_last + i) % export->group_count;
+	for (unsigned i = 0, at = export->group_last; i < export->group_count; i++, at++) {
+		struct lane_group *group;
 
+		if (at >= export->group_count)
+			at = 0;
 		group = &export->groups[at];
 		if (group->key == key && group->kind == kind) {
 			export->group_last = at;
 			return group;
 		}
 	}
+	return NULL;
+}
+
+static struct lane_group *group_add(struct network_export *export, enum track_kind kind,
+				    uint64_t key, uint64_t parent, const char *name)
+{
+	struct lane_group *group;
+
 	if (export->group_count == export->group_capacity) {
 		unsigned capacity = export->group_capacity ? export->group_capacity * 2 : 8;
 		struct lane_group *more = realloc(export->groups, capacity * sizeof(*more));
@@ -71,8 +82,18 @@ static struct lane_group *group_of(struct network_export *export, enum track_kin
 	group->key = key;
 	group->kind = kind;
 	group->parent = parent;
+	group->base = uuid_track(uuid_process(export->process), kind, key);
+	group->last_lane = -1;
 	snprintf(group->name, sizeof(group->name), "%s", name);
 	return group;
+}
+
+static struct lane_group *group_of(struct network_export *export, enum track_kind kind,
+				   uint64_t key, uint64_t parent, const char *name)
+{
+	struct lane_group *group = group_find(export, kind, key);
+
+	return group ? group : group_add(export, kind, key, parent, name);
 }
 
 /* The track of a free lane, declared if it is new; 0 on failure. */
@@ -81,7 +102,6 @@ static uint64_t lane_track(struct network_export *export, struct lane_group *gro
 {
 	uint32_t before;
 	int64_t lane;
-	uint64_t uuid;
 
 	if (!group) {
 		export->error = -ENOMEM;
@@ -93,11 +113,13 @@ static uint64_t lane_track(struct network_export *export, struct lane_group *gro
 		export->error = -ENOMEM;
 		return 0;
 	}
-	uuid = uuid_track(uuid_track(uuid_process(export->process), group->kind, group->key),
-			  TRACK_LANE, (uint64_t)lane);
+	if (lane != group->last_lane) {
+		group->last_lane = lane;
+		group->last_uuid = uuid_track(group->base, TRACK_LANE, (uint64_t)lane);
+	}
 	if (lane == before)
-		describe_track(export->trace, uuid, group->parent, group->name);
-	return uuid;
+		describe_track(export->trace, group->last_uuid, group->parent, group->name);
+	return group->last_uuid;
 }
 
 static uint8_t *open_slice(struct network_export *export, uint64_t track, int64_t ts, uint32_t name,
@@ -251,18 +273,23 @@ static void put_transfer_args(struct trace *trace, const struct model_transfer *
 static struct lane_group *endpoint_group(struct network_export *export, uint64_t endpoint,
 					 uint32_t provider)
 {
-	uint64_t process = uuid_process(export->process);
-	uint64_t network = uuid_track(process, TRACK_NETWORK, 0);
-	const char *text = model_string(export->trace->model, export->process->index, provider);
+	struct lane_group *group = group_find(export, TRACK_NETWORK, endpoint);
+	uint64_t process, network;
+	const char *text;
 	char name[128];
 
+	if (group)
+		return group;
+	process = uuid_process(export->process);
+	network = uuid_track(process, TRACK_NETWORK, 0);
+	text = model_string(export->trace->model, export->process->index, provider);
 	if (!export->network_declared) {
 		export->network_declared = true;
 		describe_track(export->trace, network, process, "Network");
 	}
 	snprintf(name, sizeof(name), "Endpoint %#llx%s%s", (unsigned long long)endpoint,
 		 *text ? " " : "", text);
-	return group_of(export, TRACK_NETWORK, endpoint, network, name);
+	return group_add(export, TRACK_NETWORK, endpoint, network, name);
 }
 
 /* Whether a record of the transfer's is shown on its thread, for an arrow to end at. */

@@ -89,21 +89,25 @@ static void put_submission(struct thread_export *export, const struct nest_item 
 
 /* Both ends of the arrow from a post to its transfer, and from a transfer to its completion, carry
  * an id made of what the record is; the other end is written by export_network. */
-static void put_flow(struct thread_export *export, const struct nest_item *item)
+static void put_flow(struct thread_export *export, const struct type_cache *cache,
+		     const struct nest_item *item)
 {
-	const struct wl_event_type *type = item->event.type;
-	enum flow_kind kind;
+	enum flow_kind kind = cache->link == LINK_POST ? FLOW_POST : FLOW_COMPLETION;
 
-	if (type == wl_event_type(WL_EV_ofi_post) &&
-	    (int64_t)MODEL_ARG(&item->event, ofi_post, status) >= 0)
-		kind = FLOW_POST;
-	else if (type == wl_event_type(WL_EV_ofi_completion))
-		kind = FLOW_COMPLETION;
-	else if (match_gpu_is_call(type) && !item->inflight) {
-		put_submission(export, item);
+	switch (cache->link) {
+	case LINK_NONE:
 		return;
-	} else
+	case LINK_DEVICE:
+		if (!item->inflight)
+			put_submission(export, item);
 		return;
+	case LINK_POST:
+		if ((int64_t)MODEL_ARG(&item->event, ofi_post, status) < 0)
+			return;
+		break;
+	default:
+		break;
+	}
 	pb_TrackEvent_flow_ids(&export->trace->pb,
 			       flow_id(export->process, kind, export->thread, item->ordinal));
 }
@@ -180,7 +184,7 @@ static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool 
 	else
 		args_event(trace, cache, &item->event);
 	if (!continued)
-		put_flow(export, item);
+		put_flow(export, cache, item);
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);
@@ -235,7 +239,7 @@ static void on_instant(void *user, const struct nest_item *item)
 	event = open_event(trace, pair ? SLICE_BEGIN : INSTANT, 0, name_of(export, cache, item),
 			   cache->category);
 	args_event(trace, cache, &item->event);
-	put_flow(export, item);
+	put_flow(export, cache, item);
 	if (stack)
 		pb_TrackEvent_callstack_iid(&trace->pb, stack);
 	pb_end(&trace->pb, event);

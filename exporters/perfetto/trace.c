@@ -4,6 +4,7 @@
  */
 #include "exporters/perfetto/trace.h"
 
+#include "exporters/model/match.h"
 #include "exporters/model/text.h"
 #include "exporters/perfetto/compress.h"
 
@@ -365,14 +366,28 @@ uint32_t intern_stack(struct trace *trace, uint32_t id)
 
 /* --- event types -------------------------------------------------------------------------------- */
 
+static enum type_link link_of(const struct wl_event_type *type)
+{
+	if (type == wl_event_type(WL_EV_ofi_post))
+		return LINK_POST;
+	if (type == wl_event_type(WL_EV_ofi_completion))
+		return LINK_COMPLETION;
+	return match_gpu_is_call(type) ? LINK_DEVICE : LINK_NONE;
+}
+
 const struct type_cache *type_of(struct trace *trace, const struct wl_event_type *type)
 {
-	bool fresh;
-	uint32_t index = number_map_get(&trace->type_index, TEXT_KEY(type), &fresh);
+	uint32_t *recent = &trace->type_recent[type->number % 64];
+	uint32_t index = *recent;
 	struct type_cache *cache;
+	bool fresh;
 
+	if (index && index <= trace->type_count && trace->types[index - 1].type == type)
+		return &trace->types[index - 1];
+	index = number_map_get(&trace->type_index, TEXT_KEY(type), &fresh);
 	if (!index)
 		return NULL;
+	*recent = index;
 	if (!fresh)
 		return &trace->types[index - 1];
 	if (trace->type_count == trace->type_capacity) {
@@ -387,6 +402,7 @@ const struct type_cache *type_of(struct trace *trace, const struct wl_event_type
 	cache = &trace->types[trace->type_count++];
 	memset(cache, 0, sizeof(*cache));
 	cache->type = type;
+	cache->link = link_of(type);
 	cache->category =
 		intern_constant(trace, SPACE_CATEGORIES, wl_category_name(type->category));
 	cache->name = intern_constant(trace, SPACE_NAMES, type->name);

@@ -38,9 +38,13 @@ enum space {
 	SPACE_MAX,
 };
 
+/* What other records a record may have arrows to. */
+enum type_link { LINK_NONE, LINK_POST, LINK_COMPLETION, LINK_DEVICE };
+
 /* What a sequence knows about an event type. */
 struct type_cache {
 	const struct wl_event_type *type;
+	enum type_link link;
 	uint32_t category, name;                          /* iids */
 	int api, text, stack, cls, payload, payload_type; /* indexes of arguments, -1 none */
 	uint32_t arg_names[WL_ARGS_MAX];                  /* iids, 0 not yet */
@@ -67,6 +71,7 @@ struct trace {
 	struct type_cache *types;
 	uint32_t type_count, type_capacity;
 	struct number_map type_index;
+	uint32_t type_recent[64]; /* by number: the index of the type asked for last, from 1 on */
 };
 
 int trace_open(struct trace *trace, struct model *model, const char *path,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast recordings are exported, and how many bytes a slice takes: a reader that makes events up as
- * it goes (so that reading costs next to nothing) through each exporter, into /dev/null.
+ * How fast recordings are exported, how many bytes a slice takes and how much memory it needs at most, in
+ * processor time, into /dev/null: a reader that makes events up as it goes (so that reading costs next to
+ * nothing) through each exporter; then recordings on disk, of 10 million events and of 100 million.
  *
- *   bench_export [EVENTS]        default 10 million
+ *   bench_export [EVENTS [WHAT [RECORDED...]]]   default 10 million; WHAT: only lines that hold this text;
+ *                                                RECORDED: sizes of the recordings, in events
  */
 #include "exporters/exporters.h"
 #include "tracer/spool/spool.h"
@@ -16,6 +18,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+static const char *wanted = "";
 
 enum recipe { BARE, TWO_ARGS, FLOWS, CALLS, RECIPE_MAX };
 
@@ -193,7 +197,20 @@ typedef int (*export_function)(struct model *model, const char *path,
 			       const struct export_options *options, struct export_result *result,
 			       char *err, size_t err_size);
 
-/* Exports a model, says how fast, and closes it. */
+static int child_status(pid_t pid)
+{
+	int status;
+
+	if (pid < 0)
+		return 1;
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return 1;
+	}
+	return !WIFEXITED(status) || WEXITSTATUS(status);
+}
+
+/* Exports a model and says how fast. */
 static int measure_model(const char *what, struct model *model, export_function export,
 			 const struct export_options *options)
 {
@@ -207,96 +224,143 @@ static int measure_model(const char *what, struct model *model, export_function 
 
 	if (export(model, "/dev/null", options, &result, err, sizeof(err))) {
 		fprintf(stderr, "bench_export: %s\n", err);
-		model_close(model);
 		return 1;
 	}
 	double seconds = now_s() - begin;
 	uint64_t slices = result.slices + result.synchronizations + result.transfers;
 
 	getrusage(RUSAGE_SELF, &usage);
-	printf("%-34s %8.2f M slices/s  %6.1f bytes/slice  %4ld MiB\n", what,
+	printf("%-42s %8.2f M slices/s  %6.1f bytes/slice  %4ld MiB\n", what,
 	       (double)slices / seconds / 1e6, (double)result.bytes / (double)slices,
 	       usage.ru_maxrss / 1024);
 	fflush(stdout);
-	model_close(model);
 	return 0;
 }
 
 static int measure(const char *what, enum recipe recipe, uint64_t events, export_function export,
 		   const struct export_options *options)
 {
-	return measure_model(what, generate(recipe, events), export, options);
+	if (!strstr(what, wanted))
+		return 0;
+	fflush(stdout);
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(measure_model(what, generate(recipe, events), export, options));
+	return child_status(pid);
 }
 
 /* --- a recording on disk ------------------------------------------------------------------------ */
 
-/* Records launches and waits in a process of its own. */
-static int record(const char *directory, uint64_t events)
+static void record_calls(uint64_t events)
+{
+	uint32_t api = spool_intern_string("cuEventRecord", 13);
+
+	for (uint64_t i = 0; i < events; i++) {
+		uint64_t begin = spool_now();
+
+		SPOOL_EMIT(cuda_order, begin, spool_now(), 0, .object = 0x7f0000 + i % 64 * 16,
+			   .stream = 0x55, .api = api);
+	}
+}
+
+/* Posts, each with its completion: two slices and an instant, joined by two arrows. */
+static void record_posts(uint64_t events)
+{
+	uint32_t api = spool_intern_string("fi_tsend", 8);
+
+	for (uint64_t i = 0; i < events / 2; i++) {
+		uint64_t begin = spool_now();
+
+		SPOOL_EMIT(ofi_post, begin, spool_now(), 0, .ep = 0x7f0040,
+			   .context = 0x7f8000 + i % 64 * 16, .bytes = 8192, .tag = i % 16,
+			   .op = WL_ofi_op_tsend, .api = api);
+		begin = spool_now();
+		SPOOL_EMIT(ofi_completion, begin, begin, 0, .cq = 0x7f0080,
+			   .context = 0x7f8000 + i % 64 * 16, .flags = 1 << 11);
+	}
+}
+
+/* Records in a process of its own. */
+static int record(const char *directory, uint64_t events, void (*what)(uint64_t events))
 {
 	struct spool_settings settings = {.directory = directory,
 					  .run = "",
 					  .rank = -1,
 					  .world_size = -1,
 					  .local_rank = -1,
-					  .max_bytes = (events * 128 + (64u << 20))};
-	int status;
+					  .max_bytes = events * 128 + (64u << 20)};
+	fflush(stdout);
 	pid_t pid = fork();
 
-	if (pid < 0)
-		return -1;
-	if (pid) {
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
-		return status;
-	}
+	if (pid)
+		return child_status(pid);
 	if (spool_clock_choose("auto", &settings.clock) || spool_writer_open(&settings))
 		_exit(1);
-	uint32_t launch = spool_intern_string("cuLaunchKernel", 14);
-	uint32_t wait = spool_intern_string("cuStreamSynchronize", 19);
-
-	for (uint64_t i = 0; i < events; i++) {
-		uint64_t begin = spool_now();
-
-		if (i % 6)
-			SPOOL_EMIT(cuda_launch, begin, spool_now(), 0, .func = 0x7f0012345678,
-				   .stream = 0x55, .api = launch, .grid_x = 128, .grid_y = 1,
-				   .grid_z = 1, .block_x = 256, .block_y = 1, .block_z = 1);
-		else
-			SPOOL_EMIT(cuda_wait, begin, spool_now(), 0, .stream = 0x55, .api = wait,
-				   .rule = WL_rule_stream_wait, .cls = WL_call_class_waits);
-	}
+	what(events);
 	spool_writer_end();
 	_exit(0);
 }
 
-static int measure_recording(uint64_t events, const struct export_options *bare,
-			     const struct export_options *full)
+/* One export of what lies in a directory, as `waylay export` does it: opening included. */
+static int measure_directory(const char *what, const char *directory, export_function export,
+			     const struct export_options *options)
 {
-	char directory[] = "/tmp/waylay-bench-XXXXXX", command[64], err[256];
-	const char *paths[] = {directory};
 	struct model *model = NULL;
+	char err[256];
+	pid_t pid;
+
+	if (!strstr(what, wanted))
+		return 0;
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return child_status(pid);
+	if (model_open(&directory, 1, NULL, &model, err, sizeof(err))) {
+		fprintf(stderr, "bench_export: %s\n", err);
+		_exit(1);
+	}
+	_exit(measure_model(what, model, export, options));
+}
+
+static int measure_recording(uint64_t events, void (*record_what)(uint64_t events),
+			     const char *const names[3],
+			     const struct export_options *const options[3])
+{
+	char directory[] = "/tmp/waylay-bench-XXXXXX", command[64], what[96];
 	int failed = 0;
 
 	if (!mkdtemp(directory))
 		return 1;
-	if (record(directory, events)) {
+	if (record(directory, events, record_what)) {
 		fprintf(stderr, "bench_export: recording into %s failed\n", directory);
 		failed = 1;
 	}
-	for (int i = 0; i < 3 && !failed; i++) {
-		failed = model_open(paths, 1, NULL, &model, err, sizeof(err)) != 0;
-		if (failed)
-			fprintf(stderr, "bench_export: %s\n", err);
-		else if (i < 2)
-			failed = measure_model(i ? "perfetto, a recording, in full"
-						 : "perfetto, a recording, bare",
-					       model, perfetto_export, i ? full : bare);
-		else
-			failed = measure_model("chrome, a recording, in full", model, chrome_export,
-					       full);
+	for (int i = 0; i < 3 && !failed && names[i]; i++) {
+		snprintf(what, sizeof(what), "perfetto, %llu M recorded, %s",
+			 (unsigned long long)events / 1000000, names[i]);
+		failed = measure_directory(what, directory, perfetto_export, options[i]);
 	}
 	snprintf(command, sizeof(command), "rm -rf %s", directory);
 	return failed | (system(command) != 0);
+}
+
+static int measure_recordings(uint64_t events)
+{
+	static const struct export_options bare = {.no_args = true}, full = {0};
+	static const struct export_options small = {.no_args = true,
+						    .compress = EXPORT_COMPRESS_DEFLATE};
+	static const char *const of_calls[] = {"bare", "three arguments", "bare, deflate"};
+	static const char *const of_posts[] = {"with flows", "with flows, deflate", NULL};
+	static const struct export_options *const for_calls[] = {&bare, &full, &small};
+	static const struct export_options *const for_posts[] = {&bare, &small, NULL};
+	int failed = 0;
+
+	if (!events)
+		return 0;
+	failed |= measure_recording(events, record_calls, of_calls, for_calls);
+	failed |= measure_recording(events, record_posts, of_posts, for_posts);
+	return failed;
 }
 
 static int jsonl(struct model *model, const char *path, const struct export_options *options,
@@ -321,7 +385,7 @@ static int measure_reading(uint64_t events)
 	while (cursor && model_cursor_next(cursor, &event) > 0)
 		count++;
 	model_cursor_close(cursor);
-	printf("%-34s %8.2f M records/s\n", "(making the records up)",
+	printf("%-42s %8.2f M records/s\n", "(making the records up)",
 	       (double)count / (now_s() - begin) / 1e6);
 	model_close(model);
 	return count != events;
@@ -333,8 +397,11 @@ int main(int argc, char **argv)
 	const struct export_options small = {.no_args = true, .compress = EXPORT_COMPRESS_DEFLATE};
 	const struct export_options packed = {.compress = EXPORT_COMPRESS_DEFLATE};
 	uint64_t events = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
-	int failed = measure_reading(events);
+	int failed;
 
+	if (argc > 2)
+		wanted = argv[2];
+	failed = measure_reading(events);
 	failed |= measure("perfetto, bare", BARE, events, perfetto_export, &bare);
 	failed |= measure("perfetto, two arguments", TWO_ARGS, events, perfetto_export, &full);
 	failed |= measure("perfetto, with a flow", FLOWS, events, perfetto_export, &bare);
@@ -351,6 +418,9 @@ int main(int argc, char **argv)
 	failed |= measure("chrome, two arguments", TWO_ARGS, events, chrome_export, &full);
 	failed |= measure("chrome, CUDA calls in full", CALLS, events, chrome_export, &full);
 	failed |= measure("tables as JSON lines, CUDA calls", CALLS, events, jsonl, &full);
-	failed |= measure_recording(events < 2000000 ? events : 2000000, &bare, &full);
+	if (argc <= 3)
+		failed |= measure_recordings(10000000) | measure_recordings(100000000);
+	for (int i = 3; i < argc; i++)
+		failed |= measure_recordings(strtoull(argv[i], NULL, 10));
 	return failed;
 }

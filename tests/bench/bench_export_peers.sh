@@ -3,12 +3,13 @@
 #
 # The exporter beside what people turn traces into text and into Chrome's form with: babeltrace2 on a CTF
 # trace of events with two integers and a text, `uftrace dump --chrome` on a recording of calls. Processor
-# time of one run each, all in this run. A peer that is not installed is left out.
+# time of one run each, all in this run: other load on the machine costs all of them alike. A peer that is not
+# installed is left out.
 set -eu
 
 events=${1:-2000000}
 command -v python3 >/dev/null || exit 0
-"$WAYLAY_BUILD/bench/bench_export" "$events" >ours
+"$WAYLAY_BUILD/bench/bench_export" "$events" perfetto "$events" >ours
 sed -n '/^perfetto/p' ours
 bare=$(sed -n 's/^perfetto, bare[^0-9]*\([0-9.]*\) M slices.*/\1/p' ours)
 
@@ -24,7 +25,7 @@ EOF
 tell() { # WHAT COUNT SECONDS UNIT
 	awk -v what="$1" -v count="$2" -v seconds="$3" -v unit="$4" -v ours="$bare" 'BEGIN {
 		rate = count / seconds / 1e6
-		printf "%-34s %8.2f M %s/s; ours, bare: %.1f times that\n", what, rate, unit, ours / rate
+		printf "%-42s %8.2f M %s/s; ours, bare: %.1f times that\n", what, rate, unit, ours / rate
 	}'
 }
 
