@@ -33,7 +33,7 @@ struct device_stats {
 	uint64_t down_copies, down_bytes, down_ns; /* device to host */
 	uint64_t up_copies, up_bytes, up_ns;
 	uint64_t reductions, reduced_bytes; /* of the result */
-	uint64_t flushes;
+	uint64_t flushes, flush_ns;
 };
 
 struct coll_device;

@@ -262,15 +262,17 @@ static int cuda_dev_average(struct coll_device *device, void *data, size_t count
 static int cuda_dev_flush(struct coll_device *device)
 {
 	struct device_cuda *self = self_of(device);
+	int64_t start;
+	int result;
 
 	/* Where the host cannot flush, a stream's own operations do (or nothing is needed). */
 	if (!self->driver.flush_writes || !(self->flush_options & FLUSH_BY_HOST))
 		return 0;
+	start = tp_now_ns();
+	result = self->driver.flush_writes(FLUSH_THIS_CONTEXT, FLUSH_TO_OWNER);
 	device->stats.flushes++;
-	return keep_words(self,
-			  cuda_check(self->cuda,
-				     self->driver.flush_writes(FLUSH_THIS_CONTEXT, FLUSH_TO_OWNER),
-				     "flushing what the network wrote"));
+	device->stats.flush_ns += (uint64_t)(tp_now_ns() - start);
+	return keep_words(self, cuda_check(self->cuda, result, "flushing what the network wrote"));
 }
 
 static int cuda_dev_identify(struct coll_device *device, const void *address,

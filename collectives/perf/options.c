@@ -9,7 +9,7 @@
 #include <strings.h>
 
 static const char *const collective_names[PERF_COLLECTIVE_MAX] = {
-	"all_reduce", "reduce_scatter", "all_gather", "broadcast", "alltoall", "barrier",
+	"all_reduce", "reduce_scatter", "all_gather", "broadcast", "alltoall", "barrier", "p2p",
 };
 
 const char *perf_collective_name(enum perf_collective c)
@@ -130,8 +130,8 @@ static const struct argp_option options[] = {
 
 static const char doc[] =
 	"Measures collectives over libfabric, with correctness checked on every size.\v"
-	"COLLECTIVE is all_reduce (default), reduce_scatter, all_gather, broadcast, alltoall, barrier "
-	"or all.\n\n"
+	"COLLECTIVE is all_reduce (default), reduce_scatter, all_gather, broadcast, alltoall, barrier, "
+	"p2p (messages from even ranks to odd ones) or all.\n\n"
 	"Exit status: 0, 1 for wrong values or a failed run, 64 for a wrong command line; with --np, "
 	"that of the first rank that failed (128 + signal when a signal ended it).\n\n"
 	"Examples:\n"

@@ -338,11 +338,11 @@ void output_tail(struct perf_output *out, const struct perf_summary *s, struct w
 			fprintf(f,
 				"# All ranks: detour through the host: %llu bytes to the host (calls held "
 				"%.3f ms), %llu bytes from it (%.3f ms); %llu reductions on the device, "
-				"%llu flushes\n",
+				"%llu flushes in %.3f ms\n",
 				(unsigned long long)moved->down_bytes, (double)moved->down_ns / 1e6,
 				(unsigned long long)moved->up_bytes, (double)moved->up_ns / 1e6,
 				(unsigned long long)moved->reductions,
-				(unsigned long long)moved->flushes);
+				(unsigned long long)moved->flushes, (double)moved->flush_ns / 1e6);
 	} else if (out->format == PERF_JSON) {
 		fprintf(f,
 			"\n],\"wrong\":%lld,\"avg_busbw_gbs\":%.6f,\"rank0\":{"
@@ -350,14 +350,14 @@ void output_tail(struct perf_output *out, const struct perf_summary *s, struct w
 			"\"cache_misses\":%llu,\"cache_evictions\":%llu,\"sent_bytes\":%llu},"
 			"\"all_ranks\":{"
 			"\"down_bytes\":%llu,\"down_ns\":%llu,\"up_bytes\":%llu,\"up_ns\":%llu,"
-			"\"reductions\":%llu,\"flushes\":%llu}}\n",
+			"\"reductions\":%llu,\"flushes\":%llu,\"flush_ns\":%llu}}\n",
 			(long long)s->wrong, average, (unsigned long long)t->registrations,
 			(double)t->registration_ns / 1e3, (unsigned long long)c.hits,
 			(unsigned long long)c.misses, (unsigned long long)c.evictions,
 			(unsigned long long)t->sent_bytes, (unsigned long long)moved->down_bytes,
 			(unsigned long long)moved->down_ns, (unsigned long long)moved->up_bytes,
 			(unsigned long long)moved->up_ns, (unsigned long long)moved->reductions,
-			(unsigned long long)moved->flushes);
+			(unsigned long long)moved->flushes, (unsigned long long)moved->flush_ns);
 	}
 }
 

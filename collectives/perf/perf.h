@@ -17,6 +17,7 @@ enum perf_collective {
 	PERF_BROADCAST,
 	PERF_ALL_TO_ALL,
 	PERF_BARRIER,
+	PERF_POINT, /* no collective: messages from even ranks to odd ones */
 	PERF_COLLECTIVE_MAX
 };
 
@@ -126,6 +127,20 @@ void output_tail(struct perf_output *out, const struct perf_summary *summary, st
 /* 0, or negative when the output could not be written. */
 int output_close(struct perf_output *out);
 
+/* Memory where the path has it, and a mirror on the host to fill and check it by. */
+struct perf_memory {
+	struct coll_device *device; /* NULL: the memory is the host's and its own mirror */
+	char *at, *mirror;
+	size_t bytes;
+};
+
+/* 0, or -ENOMEM; zeroed, its pages there. */
+int memory_open(struct perf_memory *m, struct coll_device *device, size_t bytes);
+void memory_close(struct perf_memory *m);
+/* From the mirror to the memory and back; 0 or a negative errno. Nothing where they are one. */
+int memory_put(const struct perf_memory *m, size_t offset, size_t bytes);
+int memory_get(const struct perf_memory *m, size_t offset, size_t bytes);
+
 /* A training step's collectives; see workload.c. Times are of a step. */
 struct perf_step {
 	const char *name;
@@ -144,26 +159,17 @@ int perf_run_workload(const struct perf_options *o, struct world *w, struct perf
 /* Runs this program with 2, 4, ... np ranks and says what limits it. The exit status. */
 int perf_scaling(const struct perf_options *o, int argc, char **argv);
 
+/* Sends (even ranks) or receives (odd ones) n messages; done when all have arrived. */
+int perf_point_run(struct world *w, const struct perf_memory *m, const struct tp_region *region,
+		   size_t bytes, int n);
+int perf_point_register(struct world *w, const struct perf_memory *m, struct tp_region **region);
+
 /* Buffers of known content. A rank's element i depends on the rank and on i modulo a prime. */
 struct pattern {
 	enum coll_type type;
 	enum coll_op op;
 	int ranks;
 };
-
-/* Memory where the path has it, and a mirror on the host to fill and check it by. */
-struct perf_memory {
-	struct coll_device *device; /* NULL: the memory is the host's and its own mirror */
-	char *at, *mirror;
-	size_t bytes;
-};
-
-/* 0, or -ENOMEM; zeroed, its pages there. */
-int memory_open(struct perf_memory *m, struct coll_device *device, size_t bytes);
-void memory_close(struct perf_memory *m);
-/* From the mirror to the memory and back; 0 or a negative errno. Nothing where they are one. */
-int memory_put(const struct perf_memory *m, size_t offset, size_t bytes);
-int memory_get(const struct perf_memory *m, size_t offset, size_t bytes);
 
 /* Opens the device that the path needs: NULL with 0 for the host's. Otherwise `staged` says how
  * messages bounce, when they do. */

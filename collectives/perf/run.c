@@ -10,6 +10,7 @@ struct perf {
 	const struct perf_options *o;
 	struct world *w;
 	struct perf_memory send, recv; /* max_bytes each, of whole pages */
+	struct tp_region *point;       /* of the one that point to point uses */
 };
 
 /* One collective of one size. */
@@ -51,7 +52,7 @@ static void buffers_of(const struct perf *p, const struct point *pt, bool in_pla
 		*recv = *send + own;
 }
 
-static int call(const struct perf *p, const struct point *pt, const void *send, void *recv)
+static int call_once(const struct perf *p, const struct point *pt, const void *send, void *recv)
 {
 	struct coll_comm *comm = p->w->comm;
 	enum coll_type type = pt->pattern.type;
@@ -70,6 +71,19 @@ static int call(const struct perf *p, const struct point *pt, const void *send, 
 	default:
 		return coll_barrier(comm);
 	}
+}
+
+/* n calls, one after the other; messages of point to point overlap. */
+static int call(const struct perf *p, const struct point *pt, const void *send, void *recv, int n)
+{
+	int rc = 0;
+
+	if (pt->collective == PERF_POINT)
+		return perf_point_run(p->w, p->w->rank % 2 ? &p->recv : &p->send, p->point,
+				      pt->bytes, n);
+	for (int i = 0; i < n && !rc; i++)
+		rc = call_once(p, pt, send, recv);
+	return rc;
 }
 
 /* --- content -------------------------------------------------------------------------------- */
@@ -118,6 +132,10 @@ static size_t wrong_now(const struct perf *p, const struct point *pt, const char
 					     (size_t)p->w->rank * pt->count);
 	case PERF_BROADCAST:
 		return pattern_wrong_copy(&pt->pattern, recv, pt->count, pt->root, 0);
+	case PERF_POINT: /* what the sender before this rank gave */
+		return p->w->rank % 2 ? pattern_wrong_copy(&pt->pattern, recv, pt->count,
+							   p->w->rank - 1, 0)
+				      : 0;
 	case PERF_ALL_GATHER:
 	case PERF_ALL_TO_ALL:
 		return wrong_blocks(p, pt, recv);
@@ -151,7 +169,7 @@ static int check_once(const struct perf *p, const struct point *pt, bool in_plac
 	if (!rc)
 		rc = fill(p, pt, send);
 	if (!rc)
-		rc = call(p, pt, send, recv);
+		rc = call(p, pt, send, recv, 1);
 	if (!rc && memory->device) {
 		memset(mirror, 0xee, bytes); /* nor what the mirror has */
 		rc = memory_get(memory, offset, bytes);
@@ -205,14 +223,14 @@ static int measure(const struct perf *p, const struct point *pt, bool in_place,
 	int rc = all ? 0 : -ENOMEM;
 
 	buffers_of(p, pt, in_place, &send, &recv);
-	for (int i = 0; i < p->o->warmup_iters && !rc; i++)
-		rc = call(p, pt, send, recv);
+	if (!rc)
+		rc = call(p, pt, send, recv, p->o->warmup_iters);
 	if (!rc)
 		rc = coll_barrier(p->w->comm);
 	split_now(p->w, &before);
 	start = tp_now_ns();
-	for (int i = 0; i < p->o->iters && !rc; i++)
-		rc = call(p, pt, send, recv);
+	if (!rc)
+		rc = call(p, pt, send, recv, p->o->iters);
 	mine = (double)(tp_now_ns() - start) / 1e3 / p->o->iters;
 	if (!rc)
 		rc = split_since(p->w, &before, p->o->iters, &f->split);
@@ -271,7 +289,10 @@ static int run_point(const struct perf *p, const struct point *pt, struct perf_o
 			       .has_type = pt->collective != PERF_BARRIER,
 			       .has_op = reduces(pt->collective),
 			       .root = pt->collective == PERF_BROADCAST ? pt->root : -1};
-	int forms = pt->collective == PERF_ALL_TO_ALL || pt->collective == PERF_BARRIER ? 1 : 2;
+	int forms = pt->collective == PERF_ALL_TO_ALL || pt->collective == PERF_BARRIER ||
+				    pt->collective == PERF_POINT
+			    ? 1
+			    : 2;
 
 	for (int i = 0; i < forms; i++) {
 		int rc = run_figure(p, pt, i == 1, &row.figure[i]);
@@ -353,12 +374,16 @@ int perf_run(const struct perf_options *o, struct world *w, struct perf_output *
 		snprintf(w->error, sizeof(w->error),
 			 "no memory for two buffers of %zu bytes: choose a smaller --max-bytes",
 			 bytes);
+	if (!rc && o->collectives >> PERF_POINT & 1)
+		rc = perf_point_register(w, w->rank % 2 ? &p.recv : &p.send, &p.point);
 	for (int c = 0; c < PERF_COLLECTIVE_MAX && !rc; c++) {
 		if (o->collectives >> c & 1)
 			rc = run_collective(&p, (enum perf_collective)c, out, sum);
 	}
 	if (!rc)
 		rc = perf_sum_moved(w, sum);
+	if (p.point)
+		tp_deregister(w->tp, p.point);
 	if (p.send.at)
 		coll_forget(w->comm, p.send.at, bytes);
 	if (p.recv.at)

@@ -78,6 +78,7 @@ int perf_sum_moved(struct world *w, struct perf_summary *sum)
 		sum->moved.up_ns += all[i].up_ns;
 		sum->moved.reductions += all[i].reductions;
 		sum->moved.flushes += all[i].flushes;
+		sum->moved.flush_ns += all[i].flush_ns;
 	}
 	free(all);
 	return rc;
