@@ -4,7 +4,7 @@
  */
 #include "exporters/json_args.h"
 
-#include <string.h>
+#include "exporters/arg_rules.h"
 
 const struct json_type *json_type_of(struct json_types *types, const struct wl_event_type *type)
 {
@@ -34,48 +34,14 @@ void json_member(struct json *json, bool *any, const char *name)
 
 static void put_payload(struct json *json, uint64_t value, unsigned type)
 {
-	uint32_t low = (uint32_t)value;
-	double large;
-	float small;
+	const struct payload payload = payload_of(value, type);
 
-	memcpy(&large, &value, sizeof(large));
-	memcpy(&small, &low, sizeof(small));
-	switch (type) {
-	case WL_payload_type_f64:
-		json_double(json, large);
-		break;
-	case WL_payload_type_f32:
-		json_double(json, (double)small);
-		break;
-	case WL_payload_type_i64:
-		json_int(json, (int64_t)value);
-		break;
-	case WL_payload_type_i32:
-		json_int(json, (int32_t)low);
-		break;
-	default:
-		json_safe_uint(json, value);
-		break;
-	}
-}
-
-static bool left_out(const struct wl_arg *arg, uint64_t value)
-{
-	const char *word;
-
-	switch (arg->show) {
-	case WL_SHOW_STACK:
-		return true;
-	case WL_SHOW_STR:
-	case WL_SHOW_FLAGS:
-		return value == 0;
-	case WL_SHOW_ENUM:
-		word = arg->enumeration->count ? arg->enumeration->words[0] : "";
-		return value == 0 && (!strcmp(word, "none") || !strcmp(word, "unknown") ||
-				      !strcmp(word, "other"));
-	default:
-		return false;
-	}
+	if (payload.kind == PAYLOAD_DOUBLE)
+		json_double(json, payload.as_double);
+	else if (payload.kind == PAYLOAD_INT)
+		json_int(json, payload.as_int);
+	else
+		json_safe_uint(json, payload.as_uint);
 }
 
 static void put_value(struct json *json, struct model *model, unsigned process,
@@ -106,7 +72,7 @@ bool json_args(struct json *json, struct json_types *types, struct model *model,
 		bool payload = i == kept->payload && kept->payload_type >= 0;
 		unsigned kind = payload ? (unsigned)event->args[kept->payload_type] : 0;
 
-		if (i == kept->name || left_out(arg, event->args[i]) ||
+		if (i == kept->name || arg_left_out(arg, event->args[i]) ||
 		    (payload && kind == WL_payload_type_none))
 			continue;
 		json_member(json, &any, arg->name);

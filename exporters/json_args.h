@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments of a record as members of a JSON object, from the event table alone. Left out: no text
- * (string 0), no flags, the words of an enumeration that say "nothing", and the stack.
+ * Arguments of a record as members of a JSON object, from the event table alone; arg_rules.h says which
+ * are left out.
  */
 #ifndef WAYLAY_EXPORTERS_JSON_ARGS_H
 #define WAYLAY_EXPORTERS_JSON_ARGS_H

@@ -7,7 +7,6 @@
 #include "exporters/model/select.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,10 +120,11 @@ static void put_tail(struct chrome *chrome, int64_t realtime_ns)
  * doubles: each of them and of the sums is off by half a unit in the last place of 53 bits. */
 static int step_ps(int64_t length_ns)
 {
-	double last_place_us = ldexp((double)length_ns / 1000, -52);
-	double step = ceil(4 * last_place_us * 1e6);
+	uint64_t length_us = length_ns > 0 ? (uint64_t)length_ns / 1000 : 0;
+	unsigned exponent = 63 - (unsigned)__builtin_clzll(length_us | 1);
+	uint64_t four_last_places_ps = exponent < 40 ? 4000000ull << exponent >> 52 : 248;
 
-	return step < 1 ? 1 : step < 249 ? (int)step : 249;
+	return four_last_places_ps < 248 ? (int)four_last_places_ps + 1 : 249;
 }
 
 static int write_all(struct chrome *chrome)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments as debug annotations, from the event table alone: how a number is shown says what it is.
- * Left out: no text (string 0), no flags, the words of an enumeration that say "nothing", and the
- * stack, which the event carries as a call stack.
+ * Arguments as debug annotations, from the event table alone: how a number is shown says what it is;
+ * arg_rules.h says which are left out.
  */
+#include "exporters/arg_rules.h"
 #include "exporters/perfetto/trace.h"
 
 #include <string.h>
-
-/* The word 0 of these enumerations says nothing; that of others ("system") does. */
-static bool says_nothing(const struct wl_arg *arg, uint64_t value)
-{
-	const char *word = arg->enumeration->count ? arg->enumeration->words[0] : "";
-
-	return value == 0 &&
-	       (!strcmp(word, "none") || !strcmp(word, "unknown") || !strcmp(word, "other"));
-}
 
 static uint8_t *open_arg(struct trace *trace, uint32_t name)
 {
@@ -25,32 +16,18 @@ static uint8_t *open_arg(struct trace *trace, uint32_t name)
 	return arg;
 }
 
-/* The payload of a range is what its payload_type says. */
 static void put_payload(struct pb *pb, uint64_t value, unsigned type)
 {
-	double number;
-	float small;
-	uint32_t bits = (uint32_t)value;
+	const struct payload payload = payload_of(value, type);
+	uint64_t bits;
 
-	switch (type) {
-	case WL_payload_type_f64:
-		pb_DebugAnnotation_double_value(pb, value);
-		break;
-	case WL_payload_type_f32:
-		memcpy(&small, &bits, sizeof(small));
-		number = (double)small;
-		memcpy(&value, &number, sizeof(value));
-		pb_DebugAnnotation_double_value(pb, value);
-		break;
-	case WL_payload_type_i64:
-		pb_DebugAnnotation_int_value(pb, (int64_t)value);
-		break;
-	case WL_payload_type_i32:
-		pb_DebugAnnotation_int_value(pb, (int32_t)bits);
-		break;
-	default:
-		pb_DebugAnnotation_uint_value(pb, value);
-		break;
+	if (payload.kind == PAYLOAD_DOUBLE) {
+		memcpy(&bits, &payload.as_double, sizeof(bits));
+		pb_DebugAnnotation_double_value(pb, bits);
+	} else if (payload.kind == PAYLOAD_INT) {
+		pb_DebugAnnotation_int_value(pb, payload.as_int);
+	} else {
+		pb_DebugAnnotation_uint_value(pb, payload.as_uint);
 	}
 }
 
@@ -67,21 +44,6 @@ static void put_number(struct pb *pb, const struct wl_arg *arg, uint64_t value)
 		pb_DebugAnnotation_int_value(pb, (int64_t)value);
 	else
 		pb_DebugAnnotation_uint_value(pb, value);
-}
-
-static bool left_out(const struct wl_arg *arg, uint64_t value)
-{
-	switch (arg->show) {
-	case WL_SHOW_STACK:
-		return true;
-	case WL_SHOW_STR:
-	case WL_SHOW_FLAGS:
-		return value == 0;
-	case WL_SHOW_ENUM:
-		return says_nothing(arg, value);
-	default:
-		return false;
-	}
 }
 
 static void put_arg(struct trace *trace, const struct wl_arg *arg, uint32_t name, uint64_t value)
@@ -145,7 +107,7 @@ void args_event(struct trace *trace, const struct type_cache *cache,
 		uint64_t value = event->args[i];
 
 		/* The name of the slice is one argument already. */
-		if (i == cache->api || i == cache->text || left_out(arg, value))
+		if (i == cache->api || i == cache->text || arg_left_out(arg, value))
 			continue;
 		if (i == cache->payload && cache->payload_type >= 0) {
 			unsigned payload = (unsigned)event->args[cache->payload_type];

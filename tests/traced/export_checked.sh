@@ -6,27 +6,9 @@
 # TRACE_PROCESSOR names Perfetto's trace_processor_shell, it judges as well.
 set -eu
 
-build=$WAYLAY_BUILD checkers=$WAYLAY_SOURCE/tests/perfetto
-export PATH="$build:$PATH" LD_LIBRARY_PATH="$build/tests/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-fail() {
-	echo "FAIL: $*"
-	cat err 2>/dev/null || true
-	exit 1
-}
-python=python3
-[ ! -x /usr/bin/python3 ] || python=/usr/bin/python3
-if ! $python -c 'import google.protobuf' 2>/dev/null || ! command -v protoc >/dev/null; then
-	echo "needs protoc and the python3 protobuf module (protobuf-compiler, python3-protobuf)"
-	exit 77
-fi
-if [ ! -x "$build/waylay-sampler-perf" ] || [ ! -e "$build/tests/fakecuda/libcuda.so.1" ]; then
-	echo "no sampler or no simulated driver in this build"
-	exit 77
-fi
-if ldd "$build/libwaylay.so" | grep -q 'lib[at]san'; then
-	echo "built with a sanitizer, whose runtime every traced program would have to load first"
-	exit 77
-fi
+checkers=$WAYLAY_SOURCE/tests/perfetto
+# shellcheck source=tests/traced/exported.inc
+. "$(dirname "$0")/exported.inc"
 
 job='set -e
 waylay-sampler-perf --backend cuda --variant naive --n 2003 --calls 7 --warmup 0
