@@ -11,8 +11,6 @@
 
 /* A registration's identity is its page-rounded range. */
 #define PAGE 4096u
-/* Launches of a process in which steps are looked for. */
-#define LAUNCHES_MAX (1u << 20)
 
 void args_prepare(struct pass *pass)
 {
@@ -20,7 +18,7 @@ void args_prepare(struct pass *pass)
 		const struct wl_event_type *type = wl_event_type(number);
 		struct event_args *args = &pass->args[number];
 
-		*args = (struct event_args){-1, -1, -1, -1, -1};
+		*args = (struct event_args){-1, -1, -1, -1, -1, -1};
 		if (!type)
 			continue;
 		args->stack = model_arg_index(type, "stack");
@@ -28,6 +26,7 @@ void args_prepare(struct pass *pass)
 		args->bytes = model_arg_index(type, "bytes");
 		args->stream = model_arg_index(type, "stream");
 		args->api = model_arg_index(type, "api");
+		args->cls = model_arg_index(type, "cls");
 	}
 }
 
@@ -64,9 +63,11 @@ static void counted_add(struct pass *pass, struct site_table *sites,
 					.pageable = is_pageable(event),
 					.way = way};
 
-	site_add(sites, way, &counted, pass->process, (uint32_t)arg(event, args->api));
+	histogram_prefetch(&way->site->held, counted.held_ns);
 	if (!range_count(pass->ranges, &counted))
 		pass->short_of_memory = true;
+	if (!pass->again)
+		site_add(sites, way, &counted, pass->process, (uint32_t)arg(event, args->api));
 }
 
 /* True if the wait is the explicit half of a copy that waited: counted with it. Only waits for a
@@ -100,7 +101,7 @@ static void holds(struct pass *pass, const struct trace_event *event, unsigned c
 		return;
 	}
 	pass->analysis->held_ns += held_of(event);
-	if (cls == WL_call_class_waits && !gpu_wait(pass->gpus, event, way))
+	if (cls == WL_call_class_waits && !pass->again && !gpu_wait(pass->gpus, event, way))
 		pass->short_of_memory = true;
 	if (folded) {
 		counted_add(pass, pass->sites, event, COUNTED_HELD, way);
@@ -159,7 +160,17 @@ static bool gives_work(const struct trace_event *event)
 
 bool looks_for_steps(const struct pass *pass)
 {
-	return pass->looking && !pass->analysis->ranges_seen;
+	return pass->found && !pass->analysis->ranges_seen;
+}
+
+/* What repeats in the launches so far. */
+static void period_settle(struct pass *pass)
+{
+	if (!pass->period_settled && looks_for_steps(pass) &&
+	    !period_find(pass->launches, pass->launch_count, &pass->found[pass->process]))
+		pass->short_of_memory = true;
+	pass->period_settled = true;
+	pass->launch_count = 0;
 }
 
 /* Launches tell steps apart where nothing else does. */
@@ -170,9 +181,16 @@ static void launch_log(struct pass *pass, const struct trace_event *event)
 			: MODEL_ARG(event, cuda_launch, kernel)
 				? MODEL_ARG(event, cuda_launch, kernel)
 				: MODEL_ARG(event, cuda_launch, func);
+	const struct launch launch = {.begin_ns = event->begin_ns,
+				      .thread = event->thread,
+				      .what = (uint32_t)(what ^ what >> 32) ^
+					      (graph ? 0x80000000u : 0)};
 
-	if (pass->launch_count == LAUNCHES_MAX)
+	if (pass->period_settled) {
+		if (!period_go_on(&pass->found[pass->process], &launch))
+			pass->short_of_memory = true;
 		return;
+	}
 	if (pass->launch_count == pass->launch_room) {
 		size_t room = pass->launch_room ? pass->launch_room * 2 : 1024;
 		struct launch *launches = realloc(pass->launches, room * sizeof(*launches));
@@ -184,10 +202,9 @@ static void launch_log(struct pass *pass, const struct trace_event *event)
 		pass->launches = launches;
 		pass->launch_room = room;
 	}
-	pass->launches[pass->launch_count++] =
-		(struct launch){.begin_ns = event->begin_ns,
-				.thread = event->thread,
-				.what = (uint32_t)(what ^ what >> 32) ^ (graph ? 0x80000000u : 0)};
+	pass->launches[pass->launch_count++] = launch;
+	if (pass->launch_count == PERIOD_LAUNCHES)
+		period_settle(pass);
 }
 
 static void launch_event(struct pass *pass, const struct trace_event *event)
@@ -207,7 +224,10 @@ static void launch_event(struct pass *pass, const struct trace_event *event)
 
 static void cuda_event(struct pass *pass, const struct trace_event *event)
 {
-	unsigned cls = model_event_class(event);
+	/* A launch does so at most once, at the first use of its code: it is taken for one that does not. */
+	unsigned cls = event->type->number == WL_EV_cuda_launch
+			       ? WL_call_class_none
+			       : (unsigned)arg(event, pass->args[event->type->number].cls);
 
 	if (event->flags & WL_FLAG_CAPTURED) {
 		pass->analysis->captured++;
@@ -234,7 +254,6 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 	uint64_t bytes = MODEL_ARG(event, ofi_mr_reg, bytes);
 	uint64_t first = MODEL_ARG(event, ofi_mr_reg, addr) / PAGE;
 	uint64_t end = (MODEL_ARG(event, ofi_mr_reg, addr) + bytes + PAGE - 1) / PAGE;
-	bool repeated = false;
 	struct registration_stat *kind =
 		&analysis->registered[(int64_t)MODEL_ARG(event, ofi_mr_reg, fd) >= 0
 					      ? REGISTERED_DMABUF
@@ -257,14 +276,12 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 	way = site_of(pass->registration_sites, pass->process,
 		      (uint32_t)MODEL_ARG(event, ofi_mr_reg, stack), WL_rule_none,
 		      WL_call_class_none);
-	if (!way || !reuse_access(pass->reuse, first, end, (end - first) * PAGE, held_of(event),
-				  &repeated)) {
+	if (!way || (!pass->again && !reuse_access(pass->reuse, first, end, (end - first) * PAGE,
+						   held_of(event), &way->site->repeated))) {
 		pass->short_of_memory = true;
 		return;
 	}
 	counted_add(pass, pass->registration_sites, event, COUNTED_REGISTRATION, way);
-	way->site->repeated += repeated;
-	analysis->registrations_repeated += repeated;
 }
 
 static void on_posted(void *user, const struct trace_event *post)
@@ -357,11 +374,11 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	struct analysis *analysis = pass->analysis;
 
 	analysis->events++;
-	if (event->type->number >= WL_EV_MAX || wl_event_type(event->type->number) != event->type)
+	if (wl_event_type(event->type->number) != event->type)
 		return; /* a type of another build: nothing is known of it */
 	if (event->flags & WL_FLAG_INNER_LAYER)
 		return; /* what the job asked for is counted, not what that took inside */
-	if (!detour_event(pass->detours, pass->process, event))
+	if (!pass->again && !detour_event(pass->detours, pass->process, event))
 		pass->short_of_memory = true;
 	switch (event->type->number) {
 	case WL_EV_ofi_mr_reg:
@@ -383,9 +400,10 @@ static void event_add(struct pass *pass, const struct trace_event *event)
 	default:
 		if (event->type->category <= WL_CAT_cuda_setup)
 			cuda_event(pass, event);
-		else if (event->type->category == WL_CAT_ofi_setup)
+		else if (!pass->again && event->type->category == WL_CAT_ofi_setup)
 			fabric_setup(pass, event);
-		else if (event->type->category == WL_CAT_gpu && !gpu_event(pass->gpus, event))
+		else if (!pass->again && event->type->category == WL_CAT_gpu &&
+			 !gpu_event(pass->gpus, event))
 			pass->short_of_memory = true;
 	}
 }
@@ -469,17 +487,21 @@ static int events_read(struct pass *pass, struct model_matcher *matcher)
 		if (pass->periods)
 			steps_feed(pass, event.end_ns);
 		/* Ranges that it opens or closes first, then what is counted inside. */
-		model_matcher_feed(matcher, &event);
+		if (!pass->again || event.type->category == WL_CAT_nvtx)
+			model_matcher_feed(matcher, &event);
 		event_add(pass, &event);
 	}
 	unreturned(pass);
 	model_matcher_finish(matcher);
 	range_process_end(pass->ranges);
-	transfer_process_end(pass->transfers);
-	detour_process_end(pass->detours);
-	gpu_process_end(pass->gpus);
-	if (!reuse_forget(pass->reuse))
-		pass->short_of_memory = true;
+	if (!pass->again) {
+		period_settle(pass);
+		transfer_process_end(pass->transfers);
+		detour_process_end(pass->detours);
+		gpu_process_end(pass->gpus);
+		if (!reuse_forget(pass->reuse))
+			pass->short_of_memory = true;
+	}
 	model_cursor_close(cursor);
 	/* A recording that cannot be read to its end is incomplete, not an error. */
 	if (more < 0)
@@ -496,13 +518,17 @@ int process_read(struct pass *pass)
 						   .unregistered = on_unregistered,
 						   .range_begin = on_range_begin,
 						   .range_end = on_range_end};
+	static const struct model_match_ops ranges = {.range_begin = on_range_begin,
+						      .range_end = on_range_end};
 	const struct model_process *process = model_process(pass->model, pass->process);
-	struct model_matcher *matcher = model_matcher_new(pass->model, pass->process, &ops, pass);
+	struct model_matcher *matcher =
+		model_matcher_new(pass->model, pass->process, pass->again ? &ranges : &ops, pass);
 	int error = -ENOMEM;
 
 	pass->live_bytes = 0;
 	pass->step = 0;
 	pass->launch_count = 0;
+	pass->period_settled = false;
 	pass->last = calloc(process->thread_count + 1u, sizeof(*pass->last));
 	if (matcher && pass->last)
 		error = events_read(pass, matcher);

@@ -16,6 +16,8 @@ struct histogram {
 	uint32_t bucket[HISTOGRAM_BUCKETS];
 };
 void histogram_add(struct histogram *histogram, uint64_t ns);
+/* Fetches what histogram_add() will change. */
+void histogram_prefetch(const struct histogram *histogram, uint64_t ns);
 uint64_t histogram_percentile(const struct histogram *histogram, unsigned percent);
 
 #define SITE_APIS 4
@@ -35,9 +37,10 @@ struct site {
 	uint64_t pageable; /* copies from or to pageable host memory */
 	uint64_t idle_ns;  /* a device stood idle because of them, where that is known */
 	struct histogram held;
-	char *api[SITE_APIS];  /* calls seen */
-	uint64_t filters;      /* bit i: options.filters[i] counts it */
-	unsigned allowed;      /* 1 + the index of the pattern that lets it pass, 0: none */
+	char *api[SITE_APIS]; /* calls seen */
+	uint64_t filters;     /* bit i: options.filters[i] counts it */
+	unsigned allowed;     /* 1 + the index of the pattern that lets it pass, 0: none */
+	unsigned way_count;
 	struct site_way *ways; /* costliest first */
 };
 
@@ -49,6 +52,8 @@ struct site_way {
 	struct site_way *next;
 	unsigned process; /* an example of its stacks */
 	uint32_t stack;
+	uint64_t last_api; /* process and name of the call that came last, once one came */
+	bool api_known;
 };
 
 /* What happened by a way inside the instances of a range. */

@@ -90,16 +90,20 @@ struct launch {
 	int64_t begin_ns;
 	uint32_t thread, what;
 };
+/* In so many launches of a process a repetition is looked for. */
+#define PERIOD_LAUNCHES (1u << 18)
 /* Where the launches of a process begin again: times at which steps begin, the last one ends the last
  * whole step. Times are the caller's to free. */
 struct period {
-	unsigned launches; /* a step; 0: no repetition was found */
-	uint32_t thread;
-	size_t count;
+	unsigned launches;     /* a step; 0: no repetition was found */
+	uint32_t thread, what; /* a step begins with that launch */
+	size_t count, room;
 	int64_t *times;
 };
-/* False when memory is short. */
+/* In the first launches. False when memory is short. */
 bool period_find(const struct launch *launches, size_t count, struct period *period);
+/* One that came after those. False when memory is short. */
+bool period_go_on(struct period *period, const struct launch *launch);
 
 /* --- transfers (analysis_transfers.c) --------------------------------------------------------- */
 

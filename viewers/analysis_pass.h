@@ -12,7 +12,7 @@
 
 /* Where an event type of this build keeps what the pass looks at; -1 where it has none. */
 struct event_args {
-	int stack, rule, bytes, stream, api;
+	int stack, rule, bytes, stream, api, cls;
 };
 
 /* A copy that waited, until the thread gives the device more work: an explicit wait on its stream
@@ -36,11 +36,15 @@ struct pass {
 	struct detour_table *detours;
 	struct gpu_table *gpus;
 	struct last_copy *last; /* one a thread */
-	/* Where steps begin, by process: NULL in a pass that looks for them. */
-	struct period *periods;
+	/* The second pass: only ranges count; analysis is one that nobody reads. */
+	bool again;
+	/* Where steps begin, by process; NULL: they have names, or are being looked for. */
+	const struct period *periods;
 	size_t step; /* the next of them */
-	bool looking;
-	struct launch *launches; /* of the process being read, while looking */
+	/* Where to put what repeats in each process's launches; NULL in the second pass. */
+	struct period *found;
+	bool period_settled; /* of the process being read; its launches until then: */
+	struct launch *launches;
 	size_t launch_count, launch_room;
 	uint64_t live_bytes; /* registered, of the process being read */
 	bool short_of_memory;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How often the records are read: once, and once more where that has shown what the steps are and
+ * How often the records are read: once, and ranges once more where that has shown what the steps are and
  * something is to be counted in them.
  */
 #include "viewers/analysis_pass.h"
@@ -19,26 +19,27 @@ struct owned {
 	struct transfer_table *transfers;
 	struct detour_table *detours;
 	struct gpu_table *gpus;
-	struct period *periods; /* one a process; NULL: steps have names, or there are none */
 };
 
-static int steps_fill(struct owned *owned, const struct analysis_options *options)
+/* Ranges and steps, of what the range table counted. wanted: the range that is the steps; NULL: the
+ * likeliest. */
+static int ranges_results(struct owned *owned, const char *wanted)
 {
 	struct analysis *analysis = &owned->analysis;
-	const char *range = steps_choose(analysis, owned->ranges,
-					 owned->periods ? FOUND_STEPS
-					 : options      ? options->steps
-							: NULL);
+	const char *range;
 
+	free(analysis->ranges);
+	analysis->ranges = NULL;
+	steps_free(&analysis->steps);
+	memset(&analysis->steps, 0, sizeof(analysis->steps));
+	if (!range_table_results(owned->ranges, analysis))
+		return -ENOMEM;
+	range = steps_choose(analysis, owned->ranges, wanted);
 	analysis->steps.straggler = -1;
-	analysis->steps.found = owned->periods != NULL;
-	for (unsigned i = 0; owned->periods && i < model_process_count(analysis->model); i++)
-		if (owned->periods[i].launches > analysis->steps.period)
-			analysis->steps.period = owned->periods[i].launches;
 	return !range || steps_results(analysis, owned->ranges, range) ? 0 : -ENOMEM;
 }
 
-static int results(struct owned *owned, const struct analysis_options *options)
+static int results(struct owned *owned)
 {
 	struct analysis *analysis = &owned->analysis;
 
@@ -47,45 +48,71 @@ static int results(struct owned *owned, const struct analysis_options *options)
 	analysis->registration_sites =
 		site_table_sorted(owned->registration_sites, &analysis->registration_site_count);
 	if (!analysis->sites || !analysis->registration_sites ||
-	    !range_table_results(owned->ranges, analysis) ||
 	    !transfer_results(owned->transfers, analysis) ||
 	    !detour_results(owned->detours, analysis) || !gpu_results(owned->gpus, analysis) ||
 	    !reuse_curves(owned->reuse, &analysis->cache_entries, &analysis->cache_bytes))
 		return -ENOMEM;
-	return steps_fill(owned, options);
+	for (unsigned i = 0; i < analysis->registration_site_count; i++)
+		analysis->registrations_repeated += analysis->registration_sites[i]->repeated;
+	return 0;
 }
 
-/* found: where to keep what repeats in each process's launches; NULL: steps are known. */
-static int pass_run(struct pass *pass, struct owned *owned, const struct analysis_options *options,
-		    struct period *found)
+static int processes_read(struct pass *pass)
 {
 	int error = 0;
 
-	owned->analysis.model = pass->model;
-	pass->analysis = &owned->analysis;
-	pass->sites = owned->sites = site_table_new(pass->model, options);
-	pass->registration_sites = owned->registration_sites = site_table_new(pass->model, options);
-	pass->ranges = owned->ranges = range_table_new(options);
-	pass->reuse = owned->reuse = reuse_new();
-	pass->transfers = owned->transfers = transfer_table_new();
-	pass->detours = owned->detours = detour_table_new(pass->model);
-	pass->gpus = owned->gpus = gpu_table_new();
-	pass->looking = found != NULL;
-	pass->periods = owned->periods;
-	if (!pass->sites || !pass->registration_sites || !pass->ranges || !pass->reuse ||
-	    !pass->transfers || !pass->detours || !pass->gpus)
-		error = -ENOMEM;
 	args_prepare(pass);
-	totals(&owned->analysis);
 	for (unsigned i = 0; !error && i < model_process_count(pass->model); i++) {
 		pass->process = i;
 		error = process_read(pass);
-		if (!error && looks_for_steps(pass) &&
-		    !period_find(pass->launches, pass->launch_count, &found[i]))
-			error = -ENOMEM;
 	}
 	free(pass->launches);
-	return error ? error : results(owned, options);
+	pass->launches = NULL;
+	return error;
+}
+
+/* found: where to keep what repeats in each process's launches. */
+static int first_pass(struct model *model, struct owned *owned,
+		      const struct analysis_options *options, struct period *found)
+{
+	struct pass pass = {.model = model, .analysis = &owned->analysis, .found = found};
+	int error;
+
+	owned->analysis.model = model;
+	pass.sites = owned->sites = site_table_new(model, options);
+	pass.registration_sites = owned->registration_sites = site_table_new(model, options);
+	pass.ranges = owned->ranges = range_table_new(options);
+	pass.reuse = owned->reuse = reuse_new();
+	pass.transfers = owned->transfers = transfer_table_new();
+	pass.detours = owned->detours = detour_table_new(model);
+	pass.gpus = owned->gpus = gpu_table_new();
+	if (!pass.sites || !pass.registration_sites || !pass.ranges || !pass.reuse ||
+	    !pass.transfers || !pass.detours || !pass.gpus)
+		return -ENOMEM;
+	totals(&owned->analysis);
+	error = processes_read(&pass);
+	return error ? error : results(owned);
+}
+
+/* Counts in ranges once more, now that it is known what the steps are. */
+static int second_pass(struct owned *owned, const struct analysis_options *options,
+		       const struct period *periods)
+{
+	struct analysis *unused = calloc(1, sizeof(*unused));
+	struct pass pass = {.model = owned->analysis.model,
+			    .analysis = unused,
+			    .again = true,
+			    .periods = periods,
+			    .sites = owned->sites,
+			    .registration_sites = owned->registration_sites};
+	int error = -ENOMEM;
+
+	range_table_free(owned->ranges);
+	pass.ranges = owned->ranges = range_table_new(options);
+	if (unused && owned->ranges)
+		error = processes_read(&pass);
+	free(unused);
+	return error;
 }
 
 static void periods_free(struct period *periods, unsigned count)
@@ -95,12 +122,15 @@ static void periods_free(struct period *periods, unsigned count)
 	free(periods);
 }
 
-static bool any_period(const struct period *periods, unsigned count)
+/* The most launches a step that were found; 0: none repeat. */
+static unsigned longest_period(const struct period *periods, unsigned count)
 {
+	unsigned launches = 0;
+
 	for (unsigned i = 0; i < count; i++)
-		if (periods[i].count > 1)
-			return true;
-	return false;
+		if (periods[i].count > 1 && periods[i].launches > launches)
+			launches = periods[i].launches;
+	return launches;
 }
 
 /* Filters that count in steps need to know them: what range they are, or where they were found. */
@@ -120,49 +150,48 @@ static bool name_steps(struct analysis_options *options, struct analysis_filter 
 	return any;
 }
 
-/* Once; again where that has shown what the steps are and something is to be counted in them. */
+/* Once; ranges again where that has shown what the steps are and something is to be counted in them. */
 static int passes_run(struct model *model, const struct analysis_options *given,
-		      struct owned **result)
+		      struct owned *owned, struct period *found)
 {
-	unsigned processes = model_process_count(model);
-	struct period *found = calloc(processes + 1, sizeof(*found));
 	struct analysis_filter filters[ANALYSIS_FILTERS_MAX];
 	struct analysis_options options = given ? *given : (struct analysis_options){0};
-	struct owned *owned = *result;
-	struct pass pass = {.model = model};
-	bool repeats, named;
+	struct steps *steps = &owned->analysis.steps;
+	int error = first_pass(model, owned, given, found);
+	unsigned period = 0;
 	char *name;
-	int error = found ? pass_run(&pass, owned, given, found) : -ENOMEM;
 
-	repeats = !error && !owned->analysis.ranges_seen && any_period(found, processes);
-	named = !error && owned->analysis.steps.range &&
-		name_steps(&options, filters, owned->analysis.steps.range);
-	if (error || (!repeats && !named)) {
-		periods_free(found, processes);
+	if (!error)
+		error = ranges_results(owned, options.steps);
+	if (error)
 		return error;
+	if (!owned->analysis.ranges_seen)
+		period = longest_period(found, model_process_count(model));
+	if (!period && !steps->range)
+		return 0;
+	name = strdup(period ? FOUND_STEPS : steps->range);
+	if (!name)
+		return -ENOMEM;
+	if (name_steps(&options, filters, name) || period) {
+		error = second_pass(owned, &options, period ? found : NULL);
+		if (!error)
+			error = ranges_results(owned, name);
+		steps->found = period != 0;
+		steps->period = period;
 	}
-	name = strdup(repeats ? FOUND_STEPS : owned->analysis.steps.range);
-	(void)name_steps(&options, filters, name);
-	options.steps = name;
-	*result = calloc(1, sizeof(**result));
-	analysis_free(&owned->analysis);
-	if (*result && name) {
-		(*result)->periods = repeats ? found : NULL;
-		pass = (struct pass){.model = model};
-		error = pass_run(&pass, *result, &options, NULL);
-	}
-	if (!*result || !repeats)
-		periods_free(found, processes);
 	free(name);
-	return *result && name ? error : -ENOMEM;
+	return error;
 }
 
 int analysis_run(struct model *model, const struct analysis_options *options,
 		 struct analysis **analysis, char *err, size_t err_size)
 {
+	unsigned processes = model_process_count(model);
 	struct owned *owned = calloc(1, sizeof(*owned));
-	int error = owned ? passes_run(model, options, &owned) : -ENOMEM;
+	struct period *found = calloc(processes + 1u, sizeof(*found));
+	int error = owned && found ? passes_run(model, options, owned, found) : -ENOMEM;
 
+	periods_free(found, processes);
 	*analysis = NULL;
 	if (error) {
 		(void)snprintf(err, err_size, "analysing the recording: %s%s", strerror(-error),
@@ -185,7 +214,6 @@ void analysis_free(struct analysis *analysis)
 	range_table_free(owned->ranges);
 	reuse_free(owned->reuse);
 	transfer_table_free(owned->transfers);
-	periods_free(owned->periods, analysis->model ? model_process_count(analysis->model) : 0);
 	steps_free(&analysis->steps);
 	free(analysis->detours.sites);
 	detour_table_free(owned->detours);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKED_AT   (1u << 18) /* launches in which a repetition is looked for */
-#define PLACES      8u         /* of each kernel at which a distance is tried */
+#define PLACES      8u /* of each kernel at which a distance is tried */
 #define REPETITIONS 3u
 #define LEAST_SCORE 0.75 /* of the places repeat */
 #define NEARLY_BEST 0.95 /* the shortest distance that is so good is the period */
@@ -144,7 +143,8 @@ static double score(const struct sequence *sequence, const struct places *places
 /* 0: none; *good: false when memory is short. */
 static size_t find_distance(const struct sequence *sequence, bool *good)
 {
-	size_t looked_at = sequence->count < LOOKED_AT ? sequence->count : LOOKED_AT, found = 0;
+	size_t looked_at = sequence->count < PERIOD_LAUNCHES ? sequence->count : PERIOD_LAUNCHES,
+	       found = 0;
 	struct places *places = places_of(sequence, looked_at);
 	double best = 0;
 
@@ -237,12 +237,35 @@ bool period_find(const struct launch *launches, size_t count, struct period *per
 	if (distance > 1)
 		anchor = find_anchor(&sequence, distance);
 	if (anchor >= 0) {
-		period->times = calloc(sequence.count, sizeof(*period->times));
+		size_t at = 0;
+
 		period->launches = (unsigned)distance;
-		for (size_t i = 0; period->times && i < sequence.count; i++)
-			if (sequence.launches[i].what == anchor)
-				period->times[period->count++] = sequence.launches[i].begin_ns;
+		for (size_t i = 0; good && i < count; i++) {
+			if (launches[i].thread != thread)
+				continue;
+			if (sequence.launches[at++].what == (uint32_t)anchor) {
+				period->what = launches[i].what;
+				good = period_go_on(period, &launches[i]);
+			}
+		}
 	}
 	free(sequence.launches);
-	return good && anchor != -2 && (anchor < 0 || period->times);
+	return good && anchor != -2;
+}
+
+bool period_go_on(struct period *period, const struct launch *launch)
+{
+	if (!period->launches || launch->thread != period->thread || launch->what != period->what)
+		return true;
+	if (period->count == period->room) {
+		size_t room = period->room ? period->room * 2 : 256;
+		int64_t *times = realloc(period->times, room * sizeof(*times));
+
+		if (!times)
+			return false;
+		period->times = times;
+		period->room = room;
+	}
+	period->times[period->count++] = launch->begin_ns;
+	return true;
 }

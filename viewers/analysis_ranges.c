@@ -5,6 +5,7 @@
  * comes: they are open still, or were closed while it ran.
  */
 #include "viewers/analysis_internal.h"
+#include "viewers/pair_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,16 +42,10 @@ struct range_entry {
 	UT_hash_handle hh;
 };
 
-/* What happened by a way in a range, found by both. */
-struct both {
-	const struct range_entry *range;
-	const struct site_way *way;
-};
+/* What happened by a way in a range. */
 struct way_entry {
-	struct both key;
 	struct range_entry *range;
 	struct range_way way;
-	UT_hash_handle hh;
 };
 
 struct list {
@@ -61,8 +56,8 @@ struct list {
 struct range_table {
 	struct analysis_options options;
 	struct range_entry *ranges;
-	uint64_t run_filters; /* those that count in the whole run */
-	struct way_entry *ways;
+	uint64_t run_filters;     /* those that count in the whole run */
+	struct pair_map ways;     /* struct way_entry by range and way */
 	struct list open, closed; /* closed: in order of their end */
 	int64_t settled_ns;       /* end of the newest instance that was settled early */
 	bool late;
@@ -132,17 +127,13 @@ static void list_clear(struct list *list)
 void range_table_free(struct range_table *table)
 {
 	struct range_entry *range, *next;
-	struct way_entry *way, *next_way;
 
 	if (!table)
 		return;
-	/* The tables go first; what they held stays chained by hh.next. */
-	way = table->ways;
-	HASH_CLEAR(hh, table->ways);
-	for (; way; way = next_way) {
-		next_way = way->hh.next;
-		free(way);
-	}
+	for (size_t i = 0; table->ways.slots && i <= table->ways.mask; i++)
+		free(table->ways.slots[i].value);
+	pair_map_done(&table->ways);
+	/* The table goes first; what it held stays chained by hh.next. */
 	range = table->ranges;
 	HASH_CLEAR(hh, table->ranges);
 	for (; range; range = next) {
@@ -204,22 +195,17 @@ static void tallies_add(const struct range_table *table, const struct counted *c
 static bool way_add(struct range_table *table, struct range_entry *range,
 		    const struct counted *counted)
 {
-	struct way_entry *found = NULL;
-	struct both key;
+	uint64_t a = (uintptr_t)range, b = (uintptr_t)counted->way;
+	struct way_entry *found = pair_map_get(&table->ways, a, b);
 
-	memset(&key, 0, sizeof(key));
-	key.range = range;
-	key.way = counted->way;
-
-	HASH_FIND(hh, table->ways, &key, sizeof(key), found);
 	if (!found) {
 		found = calloc(1, sizeof(*found));
-		if (!found)
+		if (!found || !pair_map_put(&table->ways, a, b, found)) {
+			free(found);
 			return false;
-		found->key = key;
+		}
 		found->range = range;
 		found->way.way = counted->way;
-		HASH_ADD(hh, table->ways, key, sizeof(key), found);
 	}
 	found->way.count += counted->kind != COUNTED_HELD;
 	found->way.held_ns += counted->held_ns;
@@ -492,19 +478,23 @@ static int costlier_way(const void *left, const void *right)
 static bool ways_gather(struct range_table *table)
 {
 	struct range_entry *range = NULL, *next_range = NULL;
-	struct way_entry *way = NULL, *next = NULL;
+	const struct pair_slot *slots = table->ways.slots;
+	size_t count = slots ? table->ways.mask + 1 : 0;
 
-	HASH_ITER (hh, table->ways, way, next) {
-		way->range->stat.way_count++;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (slots[i].value)
+			((struct way_entry *)slots[i].value)->range->stat.way_count++;
 	HASH_ITER (hh, table->ranges, range, next_range) {
 		range->stat.ways = calloc(range->stat.way_count + 1u, sizeof(struct range_way));
 		if (!range->stat.ways)
 			return false;
 		range->stat.way_count = 0;
 	}
-	HASH_ITER (hh, table->ways, way, next) {
-		way->range->stat.ways[way->range->stat.way_count++] = way->way;
+	for (size_t i = 0; i < count; i++) {
+		const struct way_entry *way = slots[i].value;
+
+		if (way)
+			way->range->stat.ways[way->range->stat.way_count++] = way->way;
 	}
 	HASH_ITER (hh, table->ranges, range, next_range) {
 		if (range->stat.way_count)

@@ -3,6 +3,7 @@
  * Call sites: everything that one line of source did by one rule.
  */
 #include "viewers/analysis_internal.h"
+#include "viewers/pair_map.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -40,6 +41,12 @@ void histogram_add(struct histogram *histogram, uint64_t ns)
 	histogram->bucket[bucket_of(ns)]++;
 }
 
+void histogram_prefetch(const struct histogram *histogram, uint64_t ns)
+{
+	__builtin_prefetch(histogram);
+	__builtin_prefetch(&histogram->bucket[bucket_of(ns)]);
+}
+
 uint64_t histogram_percentile(const struct histogram *histogram, unsigned percent)
 {
 	uint64_t wanted = (histogram->count * percent + 99) / 100, seen = 0;
@@ -63,21 +70,23 @@ struct site_entry {
 	UT_hash_handle hh;
 };
 
-/* A stack's entry is found once per process, stack, rule and class. */
+struct way_entry {
+	char *key; /* the site's and the caller */
+	struct site_way way;
+	UT_hash_handle hh;
+};
+
+/* What names a way: what it does, and the stack from which it was done. */
 struct stack_key {
 	uint32_t process, stack, rule, cls;
-};
-struct stack_entry {
-	struct stack_key key;
-	struct site_way *way;
-	UT_hash_handle hh;
 };
 
 struct site_table {
 	struct model *model;
 	const struct analysis_options *options;
 	struct site_entry *sites;
-	struct stack_entry *stacks;
+	struct way_entry *ways;
+	struct pair_map stacks; /* ways by process and stack, rule and class: found once */
 };
 
 struct site_table *site_table_new(struct model *model, const struct analysis_options *options)
@@ -93,11 +102,6 @@ struct site_table *site_table_new(struct model *model, const struct analysis_opt
 
 static void site_entry_free(struct site_entry *entry)
 {
-	for (struct site_way *way = entry->site.ways, *next; way; way = next) {
-		next = way->next;
-		free(way->caller);
-		free(way);
-	}
 	free(entry->key);
 	free(entry->site.place);
 	free(entry->site.file);
@@ -107,19 +111,27 @@ static void site_entry_free(struct site_entry *entry)
 	free(entry);
 }
 
+static void way_entry_free(struct way_entry *entry)
+{
+	free(entry->key);
+	free(entry->way.caller);
+	free(entry);
+}
+
 void site_table_free(struct site_table *table)
 {
 	struct site_entry *entry, *next;
-	struct stack_entry *stack, *next_stack;
+	struct way_entry *way, *next_way;
 
 	if (!table)
 		return;
+	pair_map_done(&table->stacks);
 	/* The tables go first; what they held stays chained by hh.next. */
-	stack = table->stacks;
-	HASH_CLEAR(hh, table->stacks);
-	for (; stack; stack = next_stack) {
-		next_stack = stack->hh.next;
-		free(stack);
+	way = table->ways;
+	HASH_CLEAR(hh, table->ways);
+	for (; way; way = next_way) {
+		next_way = way->hh.next;
+		way_entry_free(way);
 	}
 	entry = table->sites;
 	HASH_CLEAR(hh, table->sites);
@@ -228,58 +240,49 @@ static void caller_of(struct model *model, const struct stack_key *key, char *bu
 	}
 }
 
-static struct site_way *way_find(struct site_table *table, struct site *site,
+static struct site_way *way_find(struct site_table *table, struct site_entry *site,
 				 const struct stack_key *key)
 {
-	char caller[1024];
-	struct site_way *way;
+	char caller[1024], text[2200];
+	struct way_entry *entry = NULL;
 
 	caller_of(table->model, key, caller, sizeof(caller));
-	for (way = site->ways; way; way = way->next)
-		if (strcmp(way->caller, caller) == 0)
-			return way;
-	way = calloc(1, sizeof(*way));
-	if (!way)
+	(void)snprintf(text, sizeof(text), "%s\n%s", site->key, caller);
+	HASH_FIND_STR(table->ways, text, entry);
+	if (entry)
+		return &entry->way;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
 		return NULL;
-	*way = (struct site_way){.site = site,
-				 .caller = strdup(caller),
-				 .next = site->ways,
-				 .process = key->process,
-				 .stack = key->stack};
-	if (!way->caller) {
-		free(way);
+	entry->key = strdup(text);
+	entry->way = (struct site_way){.site = &site->site,
+				       .caller = strdup(caller),
+				       .next = site->site.ways,
+				       .process = key->process,
+				       .stack = key->stack};
+	if (!entry->way.caller || !entry->key) {
+		way_entry_free(entry);
 		return NULL;
 	}
-	site->ways = way;
-	return way;
+	HASH_ADD_KEYPTR(hh, table->ways, entry->key, strlen(entry->key), entry);
+	site->site.ways = &entry->way;
+	site->site.way_count++;
+	return &entry->way;
 }
 
 struct site_way *site_of(struct site_table *table, unsigned process, uint32_t stack, unsigned rule,
 			 unsigned cls)
 {
-	struct stack_entry *found = NULL;
+	const struct stack_key key = {process, stack, rule, cls};
+	uint64_t from = (uint64_t)process << 32 | stack, what = (uint64_t)rule << 32 | cls;
+	struct site_way *way = pair_map_get(&table->stacks, from, what);
 	struct site_entry *entry;
-	struct stack_key key;
 
-	memset(&key, 0, sizeof(key));
-	key.process = process;
-	key.stack = stack;
-	key.rule = rule;
-	key.cls = cls;
-	HASH_FIND(hh, table->stacks, &key, sizeof(key), found);
-	if (found)
-		return found->way;
+	if (way)
+		return way;
 	entry = site_find(table, &key);
-	found = calloc(1, sizeof(*found));
-	if (found && entry)
-		found->way = way_find(table, &entry->site, &key);
-	if (!found || !found->way) {
-		free(found);
-		return NULL;
-	}
-	found->key = key;
-	HASH_ADD(hh, table->stacks, key, sizeof(key), found);
-	return found->way;
+	way = entry ? way_find(table, entry, &key) : NULL;
+	return way && pair_map_put(&table->stacks, from, what, way) ? way : NULL;
 }
 
 static void site_api(struct site *site, const char *name)
@@ -309,7 +312,11 @@ void site_add(struct site_table *table, struct site_way *way, const struct count
 	way->held_ns += counted->held_ns;
 	way->bytes += counted->bytes;
 	way->pageable += counted->pageable;
-	site_api(site, model_string(table->model, process, api));
+	if (way->last_api != ((uint64_t)process << 32 | api) || !way->api_known) {
+		way->last_api = (uint64_t)process << 32 | api;
+		way->api_known = true;
+		site_api(site, model_string(table->model, process, api));
+	}
 }
 
 static bool same_text(const char *a, const char *b)
@@ -361,22 +368,31 @@ static int costlier(const void *left, const void *right)
 	return compare_sites(a->held.sum_ns, a->count, a, b->held.sum_ns, b->count, b);
 }
 
-/* Few ways lead to one line: sorted by insertion. */
-static void ways_sort(struct site *site)
+static int costlier_way(const void *left, const void *right)
 {
-	struct site_way *sorted = NULL;
+	const struct site_way *a = *(struct site_way *const *)left;
+	const struct site_way *b = *(struct site_way *const *)right;
 
-	for (struct site_way *way = site->ways, *next; way; way = next) {
-		struct site_way **at = &sorted;
+	return site_way_compare(a->held_ns, a->count, a, b->held_ns, b->count, b);
+}
 
-		next = way->next;
-		while (*at && site_way_compare((*at)->held_ns, (*at)->count, *at, way->held_ns,
-					       way->count, way) < 0)
-			at = &(*at)->next;
-		way->next = *at;
-		*at = way;
-	}
-	site->ways = sorted;
+static bool ways_sort(struct site *site)
+{
+	struct site_way **all, *way = site->ways;
+
+	if (site->way_count < 2)
+		return true;
+	all = calloc(site->way_count, sizeof(struct site_way *));
+	if (!all)
+		return false;
+	for (unsigned i = 0; i < site->way_count; i++, way = way->next)
+		all[i] = way;
+	qsort(all, site->way_count, sizeof(struct site_way *), costlier_way);
+	site->ways = all[0];
+	for (unsigned i = 0; i < site->way_count; i++)
+		all[i]->next = i + 1 < site->way_count ? all[i + 1] : NULL;
+	free(all);
+	return true;
 }
 
 struct site **site_table_sorted(struct site_table *table, unsigned *count)
@@ -389,7 +405,10 @@ struct site **site_table_sorted(struct site_table *table, unsigned *count)
 	if (!all)
 		return NULL;
 	HASH_ITER (hh, table->sites, entry, next) {
-		ways_sort(&entry->site);
+		if (!ways_sort(&entry->site)) {
+			free(all);
+			return NULL;
+		}
 		all[i++] = &entry->site;
 	}
 	qsort(all, i, sizeof(struct site *), costlier);

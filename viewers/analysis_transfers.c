@@ -3,6 +3,7 @@
  * Transfers by operation and by peer: sizes, latencies, and how long the network was busy.
  */
 #include "viewers/analysis_internal.h"
+#include "viewers/pair_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +17,13 @@ struct busy {
 	int64_t since_ns;
 };
 
-struct peer_key {
-	uint64_t peer;
-	uint32_t process, op;
-};
-
 struct peer_entry {
-	struct peer_key key;
 	struct peer_stat stat;
 	struct busy busy;
-	UT_hash_handle hh;
 };
 
 struct transfer_table {
-	struct peer_entry *peers;
+	struct pair_map peers; /* struct peer_entry by peer, process and operation */
 	bool peers_left;
 	struct transfer_stat operations[WL_ofi_op_MAX];
 	struct network_stat network;
@@ -47,17 +41,11 @@ struct transfer_table *transfer_table_new(void)
 
 void transfer_table_free(struct transfer_table *table)
 {
-	struct peer_entry *peer, *next;
-
 	if (!table)
 		return;
-	/* The table goes first; what it held stays chained by hh.next. */
-	peer = table->peers;
-	HASH_CLEAR(hh, table->peers);
-	for (; peer; peer = next) {
-		next = peer->hh.next;
-		free(peer);
-	}
+	for (size_t i = 0; table->peers.slots && i <= table->peers.mask; i++)
+		free(table->peers.slots[i].value);
+	pair_map_done(&table->peers);
 	free(table);
 }
 
@@ -90,28 +78,23 @@ static void busy_once(struct busy *busy, int64_t begin, int64_t end)
 static struct peer_entry *peer_of(struct transfer_table *table, unsigned process,
 				  const struct trace_event *post, bool *room)
 {
-	struct peer_entry *found = NULL;
-	struct peer_key key;
+	uint64_t op = MODEL_ARG(post, ofi_post, op), whose, peer = MODEL_ARG(post, ofi_post, peer);
+	struct peer_entry *found;
 
-	memset(&key, 0, sizeof(key));
-	key.peer = MODEL_ARG(post, ofi_post, peer);
-	key.process = process;
-	key.op = (uint32_t)MODEL_ARG(post, ofi_post, op);
-	if (key.op >= WL_ofi_op_MAX)
-		key.op = 0;
+	op = op < WL_ofi_op_MAX ? op : 0;
+	whose = (uint64_t)process << 32 | op;
+	found = pair_map_get(&table->peers, peer, whose);
 	*room = true;
-	HASH_FIND(hh, table->peers, &key, sizeof(key), found);
 	if (found)
 		return found;
-	*room = HASH_COUNT(table->peers) < PEERS_MAX;
+	*room = table->peers.count < PEERS_MAX;
 	table->peers_left |= !*room;
 	found = *room ? calloc(1, sizeof(*found)) : NULL;
-	if (!found)
+	if (!found || !pair_map_put(&table->peers, peer, whose, found)) {
+		free(found);
 		return NULL;
-	found->key = key;
-	found->stat =
-		(struct peer_stat){.process = process, .op = (uint8_t)key.op, .peer = key.peer};
-	HASH_ADD(hh, table->peers, key, sizeof(key), found);
+	}
+	found->stat = (struct peer_stat){.process = process, .op = (uint8_t)op, .peer = peer};
 	return found;
 }
 
@@ -225,13 +208,13 @@ static int in_order(const void *left, const void *right)
 
 bool transfer_results(struct transfer_table *table, struct analysis *analysis)
 {
-	struct peer_entry *peer = NULL, *next = NULL;
-
-	analysis->peers = calloc(HASH_COUNT(table->peers) + 1, sizeof(struct peer_stat *));
+	analysis->peers = calloc(table->peers.count + 1, sizeof(struct peer_stat *));
 	if (!analysis->peers)
 		return false;
-	HASH_ITER (hh, table->peers, peer, next) {
-		if (!peer->stat.count)
+	for (size_t i = 0; table->peers.slots && i <= table->peers.mask; i++) {
+		struct peer_entry *peer = table->peers.slots[i].value;
+
+		if (!peer || !peer->stat.count)
 			continue;
 		peer->stat.busy_ns = peer->busy.ns;
 		analysis->peers[analysis->peer_count++] = &peer->stat;

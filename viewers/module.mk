@@ -41,3 +41,8 @@ viewers: ## build the report page's script again (needs node and npm), and the P
 	$(Q)cd $(O)/page && npm ci --ignore-scripts --no-audit --no-fund --silent
 	$(Q)node viewers/page/build.mjs $(O)/page/node_modules viewers/page/built.js
 	$(Q)python3 scripts/perfetto_server.py
+
+BENCHES += bench_report
+bench_report_SRCS := tests/bench/bench_report.c
+bench_report_CFLAGS := -ftls-model=initial-exec
+bench_report_LIBS := libspoolwriter libevents

@@ -20,16 +20,20 @@ struct reuse_curve {
 	struct reuse_point *points;
 };
 
+/* Caches of more entries are not looked at: what was not accessed while so many other things were is new. */
+#define REUSE_ENTRIES_MAX 262144u
+
 struct reuse;
 struct reuse *reuse_new(void);
 void reuse_free(struct reuse *reuse);
 /*
  * An access to the range [first, end) of units, a thing of its own; bytes are what it takes in a cache
- * bounded by bytes. time_ns: what a hit would have saved. *repeated: it was accessed before. O(log n) on
- * the average. False when memory is short.
+ * bounded by bytes. time_ns: what a hit would have saved. *repeated is counted up if it was accessed before,
+ * by the time of reuse_forget() or reuse_curves() at the latest. O(log n) on the average. False when memory
+ * is short.
  */
 bool reuse_access(struct reuse *reuse, uint64_t first, uint64_t end, uint64_t bytes,
-		  uint64_t time_ns, bool *repeated);
+		  uint64_t time_ns, uint64_t *repeated);
 /* What was accessed so far is forgotten (another process with a cache of its own); the curves add up. */
 bool reuse_forget(struct reuse *reuse);
 /*

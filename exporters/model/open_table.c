@@ -30,7 +30,11 @@ void open_table_done(struct open_table *table)
 
 static uint32_t bucket_of(const struct open_table *table, uint64_t key0, uint64_t key1)
 {
-	return (uint32_t)text_mix(key0 * 31 + text_mix(key1)) & table->mask;
+	uint64_t x = key0 * 0x9e3779b97f4a7c15u + (key1 ^ key1 >> 32) * 0xd6e8feb86659fd93u;
+
+	x ^= x >> 32;
+	x *= 0x94d049bb133111ebu;
+	return (uint32_t)(x >> 32) & table->mask;
 }
 
 static void link_bucket(struct open_table *table, uint32_t index)

@@ -252,29 +252,29 @@ static void give_up(struct match_transfers *transfers, uint32_t index, enum mode
 }
 
 /* how, exact, multi, counted and provider are given. */
-static void complete(struct match_transfers *transfers, struct model_transfer transfer,
+static void complete(struct match_transfers *transfers, struct model_transfer *transfer,
 		     const struct trace_event *completion, uint64_t completion_ordinal)
 {
-	unsigned op = (unsigned)MODEL_ARG(&transfer.post, ofi_post, op);
+	unsigned op = (unsigned)MODEL_ARG(&transfer->post, ofi_post, op);
 	int64_t status = (int64_t)MODEL_ARG(completion, ofi_completion, status);
 
-	transfer.how = MODEL_TRANSFER_COMPLETED;
-	transfer.failed = status < 0;
-	transfer.status = (int32_t)status;
-	transfer.bytes = MODEL_ARG(&transfer.post, ofi_post, bytes);
-	transfer.end_ns = completion->end_ns > transfer.post.begin_ns ? completion->end_ns
-								      : transfer.post.begin_ns;
-	transfer.completion_thread = completion->thread;
-	transfer.completion_ordinal = completion_ordinal;
+	transfer->how = MODEL_TRANSFER_COMPLETED;
+	transfer->failed = status < 0;
+	transfer->status = (int32_t)status;
+	transfer->bytes = MODEL_ARG(&transfer->post, ofi_post, bytes);
+	transfer->end_ns = completion->end_ns > transfer->post.begin_ns ? completion->end_ns
+									: transfer->post.begin_ns;
+	transfer->completion_thread = completion->thread;
+	transfer->completion_ordinal = completion_ordinal;
 	if (status < 0)
-		transfer.bytes = 0;
+		transfer->bytes = 0;
 	else if (direction_of(op) == RECEIVE)
-		transfer.bytes = MODEL_ARG(completion, ofi_completion, bytes);
-	if (!transfer.message && !transfer.failed && !transfer.multi &&
+		transfer->bytes = MODEL_ARG(completion, ofi_completion, bytes);
+	if (!transfer->message && !transfer->failed && !transfer->multi &&
 	    transfers->context->messages)
-		transfer.message = match_messages_received(transfers->context->messages,
-							   &transfer.post, completion);
-	tell(transfers, &transfer);
+		transfer->message = match_messages_received(transfers->context->messages,
+							    &transfer->post, completion);
+	tell(transfers, transfer);
 }
 
 /* The completion that a post's key was already seen with, while the post had not returned; 0 none. */
@@ -390,11 +390,11 @@ static void feed_post(struct match_transfers *transfers, const struct trace_even
 		open_remove(&transfers->early, index);
 		transfers->context->counts.completions_unmatched--;
 		complete(transfers,
-			 (struct model_transfer){.post = *post,
-						 .post_ordinal = ordinal,
-						 .provider = endpoint ? endpoint->provider : 0,
-						 .message = message,
-						 .exact = endpoint && endpoint->distinct},
+			 &(struct model_transfer){.post = *post,
+						  .post_ordinal = ordinal,
+						  .provider = endpoint ? endpoint->provider : 0,
+						  .message = message,
+						  .exact = endpoint && endpoint->distinct},
 			 &early.event, early.ordinal);
 		return;
 	}
@@ -517,7 +517,7 @@ static void feed_completion(struct match_transfers *transfers, const struct trac
 
 	if (!stays)
 		open_remove(&transfers->operations, index);
-	complete(transfers, transfer, completion, ordinal);
+	complete(transfers, &transfer, completion, ordinal);
 }
 
 static bool is_endpoint(uint64_t kind)

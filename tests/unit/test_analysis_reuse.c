@@ -73,15 +73,20 @@ static void sequence_make(struct sequence *sequence, unsigned seed)
 
 static void feed(struct reuse *reuse, const struct sequence *sequence)
 {
-	bool seen[THINGS_MAX] = {false}, repeated;
+	bool seen[THINGS_MAX] = {false};
+	uint64_t repeated[LENGTH_MAX] = {0};
+	struct reuse_curve entries, bytes;
 
 	for (unsigned i = 0; i < sequence->length; i++) {
 		unsigned thing = sequence->thing[i];
 
 		assert_true(reuse_access(reuse, 3 * thing, 3 * thing + 2, sequence->bytes[thing],
-					 sequence->time[i], &repeated));
-		assert_int_equal(repeated, seen[thing]);
-		seen[thing] = true;
+					 sequence->time[i], &repeated[i]));
+	}
+	assert_true(reuse_curves(reuse, &entries, &bytes));
+	for (unsigned i = 0; i < sequence->length; i++) {
+		assert_int_equal(repeated[i], seen[sequence->thing[i]]);
+		seen[sequence->thing[i]] = true;
 	}
 }
 
@@ -133,7 +138,7 @@ static void long_sequences_are_renumbered(void **state)
 {
 	struct reuse *reuse = reuse_new();
 	struct reuse_curve entries, bytes;
-	bool repeated;
+	uint64_t repeated = 0;
 
 	(void)state;
 	assert_non_null(reuse);
@@ -150,21 +155,95 @@ static void long_sequences_are_renumbered(void **state)
 	reuse_free(reuse);
 }
 
+/* Walks in a circle of the largest cache that is looked at, and of one more: all of it hits, or nothing. */
+static void no_larger_cache_is_looked_at(void **state)
+{
+	(void)state;
+	for (unsigned more = 0; more < 2; more++) {
+		struct reuse *reuse = reuse_new();
+		struct reuse_curve entries, bytes;
+		unsigned things = REUSE_ENTRIES_MAX + more;
+		uint64_t hits = 0;
+
+		assert_non_null(reuse);
+		for (unsigned i = 0; i < 3 * things; i++)
+			assert_true(
+				reuse_access(reuse, i % things, i % things + 1, 4096, 3, &hits));
+		assert_true(reuse_curves(reuse, &entries, &bytes));
+		assert_int_equal(hits, more ? 0 : 2 * things);
+		assert_int_equal(entries.count, !more);
+		assert_int_equal(reuse_at(&entries, REUSE_ENTRIES_MAX).hits, hits);
+		assert_int_equal(reuse_at(&entries, REUSE_ENTRIES_MAX - 1).hits, 0);
+		assert_int_equal(reuse_at(&bytes, (uint64_t)REUSE_ENTRIES_MAX * 4096).hits, hits);
+		/* What was used a short while ago is known still. */
+		hits = 0;
+		assert_true(reuse_access(reuse, things - 7, things - 6, 4096, 3, &hits));
+		assert_true(reuse_curves(reuse, &entries, &bytes));
+		assert_int_equal(hits, 1);
+		assert_int_equal(reuse_at(&entries, 7).hits, 1);
+		assert_int_equal(reuse_at(&bytes, 7 * 4096).hits, 1);
+		reuse_free(reuse);
+	}
+}
+
+/* More capacities in bytes than are kept exactly: rounded up, by less than a hundredth. */
+static void many_capacities_are_rounded_up(void **state)
+{
+	struct reuse *reuse = reuse_new();
+	struct reuse_curve entries, bytes;
+	uint64_t largest = 0, all = 0;
+
+	(void)state;
+	assert_non_null(reuse);
+	random_state = 41;
+	for (unsigned i = 0; i < 900001; i++) {
+		unsigned thing = below(50021);
+
+		assert_true(reuse_access(reuse, thing, thing + 1, 1 + (uint64_t)thing * thing, 1,
+					 &all));
+	}
+	for (uint64_t thing = 0; thing < 50021; thing++)
+		largest += 1 + thing * thing;
+	assert_true(reuse_curves(reuse, &entries, &bytes));
+	assert_true(bytes.count < 20000);
+	assert_int_equal(reuse_at(&bytes, largest + largest / 100).hits, all);
+	assert_true(reuse_at(&bytes, largest / 2).hits < all);
+	assert_int_equal(reuse_at(&entries, 50021).hits, all);
+	reuse_free(reuse);
+}
+
+/* Nothing at all is a range, too: it fits into any cache. */
+static void empty_things_fit_anywhere(void **state)
+{
+	struct reuse *reuse = reuse_new();
+	struct reuse_curve entries, bytes;
+	uint64_t repeated = 0;
+
+	(void)state;
+	assert_non_null(reuse);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(reuse_access(reuse, 5, 5, 0, 7, &repeated));
+	assert_true(reuse_curves(reuse, &entries, &bytes));
+	assert_int_equal(reuse_at(&bytes, 0).hits, 2);
+	assert_int_equal(reuse_at(&entries, 1).hits, 2);
+	assert_int_equal(reuse_at(&entries, 0).hits, 0);
+	reuse_free(reuse);
+}
+
 static void processes_have_caches_of_their_own(void **state)
 {
 	struct reuse *reuse = reuse_new();
 	struct reuse_curve entries, bytes;
-	bool repeated;
+	uint64_t repeated = 0;
 
 	(void)state;
 	assert_non_null(reuse);
 	for (unsigned process = 0; process < 3; process++) {
 		assert_true(reuse_access(reuse, 1, 2, 10, 7, &repeated));
-		assert_false(repeated);
 		assert_true(reuse_access(reuse, 5, 9, 20, 7, &repeated));
 		assert_true(reuse_access(reuse, 1, 2, 10, 7, &repeated));
-		assert_true(repeated);
 		assert_true(reuse_forget(reuse));
+		assert_int_equal(repeated, process + 1);
 	}
 	assert_true(reuse_curves(reuse, &entries, &bytes));
 	assert_int_equal(entries.count, 1);
@@ -178,7 +257,7 @@ static void nothing_repeated_has_no_knee(void **state)
 {
 	struct reuse *reuse = reuse_new();
 	struct reuse_curve entries, bytes;
-	bool repeated;
+	uint64_t repeated = 0;
 
 	(void)state;
 	assert_non_null(reuse);
@@ -195,6 +274,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_size_of_cache_is_as_simulated),
 		cmocka_unit_test(long_sequences_are_renumbered),
+		cmocka_unit_test(no_larger_cache_is_looked_at),
+		cmocka_unit_test(many_capacities_are_rounded_up),
+		cmocka_unit_test(empty_things_fit_anywhere),
 		cmocka_unit_test(processes_have_caches_of_their_own),
 		cmocka_unit_test(nothing_repeated_has_no_knee),
 	};

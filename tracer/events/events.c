@@ -60,7 +60,7 @@ _Static_assert(COUNT(enumerations) == (int)SHOW_MAX - (int)WL_SHOW_ENUM, "one sh
 #include "tracer/events/events.def"
 #undef A
 
-static const struct wl_event_type types[WL_EV_MAX] = {
+const struct wl_event_type wl_event_types[WL_EV_MAX] = {
 #define WL_EVENT(name, number, category, form, args)                                               \
 	[number] = {#name,          (number),           WL_CAT_##category,                         \
 		    WL_FORM_##form, COUNT(args_##name), sizeof(struct wl_ev_##name),               \
@@ -96,16 +96,11 @@ static const char *const show_names[WL_SHOW_ENUM] = {"num", "hex",   "bytes",  "
 static const char *const type_names[WL_TYPE_MAX] = {"u8", "u16", "u32", "u64", "i32", "i64"};
 static const unsigned char type_bytes[WL_TYPE_MAX] = {1, 2, 4, 8, 4, 8};
 
-const struct wl_event_type *wl_event_type(unsigned number)
-{
-	return number < WL_EV_MAX && types[number].name ? &types[number] : NULL;
-}
-
 const struct wl_event_type *wl_event_type_named(const char *name)
 {
 	for (unsigned i = 0; i < WL_EV_MAX; i++)
-		if (types[i].name && strcmp(types[i].name, name) == 0)
-			return &types[i];
+		if (wl_event_types[i].name && strcmp(wl_event_types[i].name, name) == 0)
+			return &wl_event_types[i];
 	return NULL;
 }
 
@@ -216,8 +211,8 @@ size_t wl_event_table_text(char *buf, size_t size)
 		text_add(&t, "\n");
 	}
 	for (unsigned i = 0; i < WL_EV_MAX; i++)
-		if (types[i].name)
-			text_add_type(&t, &types[i]);
+		if (wl_event_types[i].name)
+			text_add_type(&t, &wl_event_types[i]);
 	if (size)
 		buf[t.length < size ? t.length : size - 1] = '\0';
 	return t.length;

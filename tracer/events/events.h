@@ -151,8 +151,13 @@ struct wl_rule_info {
 	const char *word, *waits_for, *condition, *source, *remedy;
 };
 
+/* By number; absent ones have no name. */
+extern const struct wl_event_type wl_event_types[WL_EV_MAX];
 /* The type with that number, or NULL. */
-const struct wl_event_type *wl_event_type(unsigned number);
+static inline const struct wl_event_type *wl_event_type(unsigned number)
+{
+	return number < WL_EV_MAX && wl_event_types[number].name ? &wl_event_types[number] : NULL;
+}
 /* This build's type of that name, or NULL. */
 const struct wl_event_type *wl_event_type_named(const char *name);
 /* The words of the table's text; "?" for anything else. */

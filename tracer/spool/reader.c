@@ -155,7 +155,8 @@ static int table_read(struct reading *r, char *err, size_t size)
 	free(text);
 	if (rc)
 		return refuse(err, size, rc, r->path, why);
-	return 0;
+	r->plans = reading_plans(&r->table);
+	return r->plans ? 0 : refuse(err, size, -ENOMEM, r->path, "no memory");
 }
 
 /* --- what is said about the process --- */
@@ -270,6 +271,7 @@ static void op_close(struct trace_reader *reader)
 	free(r->pairs);
 	free((void *)r->attributes);
 	free(r->inflight);
+	free(r->plans);
 	wl_event_table_free(&r->table);
 	free(r->path);
 	close(r->fd);

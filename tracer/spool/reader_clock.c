@@ -107,7 +107,7 @@ static int64_t bounded(double ns)
 	return ns < most ? (int64_t)ns : (int64_t)most;
 }
 
-int64_t reading_ns_near(const struct reading *r, uint16_t clock, uint64_t time, uint32_t *place)
+int64_t reading_ns_far(const struct reading *r, uint16_t clock, uint64_t time, uint32_t *place)
 {
 	const struct trace_clock *c = &r->clocks[*place];
 	int64_t delta;

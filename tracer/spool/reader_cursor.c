@@ -11,6 +11,7 @@
 #define WINDOWS_BYTES (16u * 1024 * 1024) /* of all threads of a cursor together */
 #define WINDOW_LEAST  4096u
 #define WINDOW_MOST   (64u * 1024)
+#define WINDOW_SLACK  8u /* an argument is taken by a load of so many bytes */
 /* All that is looked at of a record, however long it is. */
 #define RECORD_LOOK (sizeof(struct spool_record) + WL_ARGS_MAX * 8)
 _Static_assert(RECORD_LOOK < WINDOW_LEAST, "a record is looked at within one window");
@@ -25,9 +26,9 @@ struct stream {
 	uint32_t clock_at; /* for reading_ns_near() */
 	uint8_t *window;
 	uint32_t window_room, window_from, window_to; /* offsets in the body */
-	bool loaded; /* event is the next one; else `key` only bounds it from below */
-	int64_t key;
-	struct trace_event event;
+	/* The next one, in the window; NULL: `key` only bounds it from below. */
+	const struct spool_record *record;
+	int64_t begin_ns, key; /* key: its end */
 };
 
 struct trace_cursor {
@@ -36,7 +37,7 @@ struct trace_cursor {
 	uint32_t stream_count;
 	uint32_t *heap; /* of streams that have something, least key first */
 	uint32_t heap_count;
-	bool moved; /* the top's event has been given out */
+	bool moved; /* the top's record has been given out */
 };
 
 /* --- one thread --- */
@@ -73,48 +74,77 @@ static bool window_fill(struct stream *s, uint32_t off, uint32_t bytes)
 	return true;
 }
 
-/* An argument as it lies in a record. */
-static uint64_t arg_value(const uint8_t *at, enum wl_arg_type type)
-{
-	uint16_t u16;
-	uint32_t u32;
-	int32_t i32;
-	uint64_t u64;
+/* --- arguments --- */
 
-	switch (type) {
-	case WL_TYPE_u8:
-		return *at;
-	case WL_TYPE_u16:
-		memcpy(&u16, at, sizeof(u16));
-		return u16;
-	case WL_TYPE_u32:
-		memcpy(&u32, at, sizeof(u32));
-		return u32;
-	case WL_TYPE_i32:
-		memcpy(&i32, at, sizeof(i32));
-		return (uint64_t)(int64_t)i32;
-	default:
-		memcpy(&u64, at, sizeof(u64));
-		return u64;
+/* How one argument is taken from a record: 8 bytes from `from` on, of which shifts leave its own. */
+struct step {
+	uint16_t from;
+	uint8_t to; /* index in the event's args */
+	uint8_t shift;
+	bool is_signed;
+};
+
+/* How the arguments of a recorded type are taken. */
+struct reading_plan {
+	const struct wl_event_type *type; /* this build's where known, else the recording's */
+	unsigned count;                   /* of steps */
+	bool partly;                      /* arguments of the type are not in the recording: 0 */
+	struct step steps[WL_ARGS_MAX];
+};
+
+static void plan_make(const struct wl_event_table *table, uint32_t number,
+		      struct reading_plan *plan)
+{
+	const struct wl_event_type *recorded = &table->types[number];
+	const struct wl_event_type *known = table->known[number];
+	unsigned from = 0;
+	uint32_t taken = 0;
+
+	plan->type = known ? known : recorded;
+	for (unsigned i = 0; i < recorded->arg_count; i++) {
+		enum wl_arg_type type = recorded->args[i].type;
+		unsigned bytes = wl_arg_type_bytes(type);
+		int to = known ? table->map[number][i] : (int)i;
+
+		if (to >= 0) {
+			plan->steps[plan->count++] =
+				(struct step){.from = (uint16_t)from,
+					      .to = (uint8_t)to,
+					      .shift = (uint8_t)(64 - 8 * bytes),
+					      .is_signed = type == WL_TYPE_i32};
+			taken |= 1u << to;
+		}
+		from += bytes;
 	}
+	plan->partly = taken + 1 != 1u << plan->type->arg_count;
 }
 
-static void args_take(const struct reading *r, uint32_t number, const uint8_t *at,
-		      struct trace_event *event)
+struct reading_plan *reading_plans(const struct wl_event_table *table)
 {
-	const struct wl_event_type *recorded = &r->table.types[number];
-	const struct wl_event_type *known = r->table.known[number];
-	const signed char *map = r->table.map[number];
+	struct reading_plan *plans = calloc(table->count + 1u, sizeof(*plans));
 
-	event->type = known ? known : recorded;
-	if (known)
-		memset(event->args, 0, known->arg_count * sizeof(event->args[0]));
-	for (unsigned i = 0; i < recorded->arg_count; i++) {
-		int to = known ? map[i] : (int)i;
+	for (uint32_t i = 0; plans && i < table->count; i++)
+		if (table->types[i].name)
+			plan_make(table, i, &plans[i]);
+	return plans;
+}
 
-		if (to >= 0)
-			event->args[to] = arg_value(at, recorded->args[i].type);
-		at += wl_arg_type_bytes(recorded->args[i].type);
+/* Behind the arguments there are 8 bytes that may be read (WINDOW_SLACK). */
+static void args_take(const struct reading_plan *plan, const uint8_t *at, struct trace_event *event)
+{
+	event->type = plan->type;
+	if (plan->partly)
+		memset(event->args, 0, plan->type->arg_count * sizeof(event->args[0]));
+	for (unsigned i = 0; i < plan->count; i++) {
+		const struct step *step = &plan->steps[i];
+		uint64_t value;
+
+		memcpy(&value, at + step->from, sizeof(value));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+		value <<= step->shift;
+#endif
+		event->args[step->to] = step->is_signed ? (uint64_t)((int64_t)value >> step->shift)
+							: value >> step->shift;
 	}
 }
 
@@ -136,11 +166,12 @@ static bool stream_open_next(struct stream *s)
 	return s->current != NULL;
 }
 
-/* The next record into s->event. False at the end. */
+/* Goes to the next record, its arguments still in the window. False at the end. */
 static bool stream_next(struct stream *s)
 {
 	struct reading *r = s->r;
 
+	s->record = NULL;
 	for (;;) {
 		const struct spool_record *record;
 		uint32_t left, look;
@@ -164,15 +195,12 @@ static bool stream_next(struct stream *s)
 			continue;
 		}
 		s->off += record->units * 8u;
-		s->event.thread = s->thread;
-		s->event.flags = record->flags;
-		s->event.begin_ns =
-			reading_ns_near(r, s->current->clock, record->begin, &s->clock_at);
-		s->event.end_ns = reading_ns_near(r, s->current->clock,
-						  record->begin + record->duration, &s->clock_at);
-		if (s->event.end_ns < s->event.begin_ns)
-			s->event.end_ns = s->event.begin_ns;
-		args_take(r, record->event, (const uint8_t *)(record + 1), &s->event);
+		s->record = record;
+		s->begin_ns = reading_ns_near(r, s->current->clock, record->begin, &s->clock_at);
+		s->key = reading_ns_near(r, s->current->clock, record->begin + record->duration,
+					 &s->clock_at);
+		if (s->key < s->begin_ns)
+			s->key = s->begin_ns;
 		return true;
 	}
 }
@@ -239,14 +267,11 @@ static int top_advance(struct trace_cursor *c)
 	struct stream *s = &c->streams[c->heap[0]];
 
 	if (!s->window) {
-		s->window = malloc(s->window_room);
+		s->window = calloc(1, s->window_room + WINDOW_SLACK);
 		if (!s->window)
 			return -ENOMEM;
 	}
-	s->loaded = stream_next(s);
-	if (s->loaded) {
-		s->key = s->event.end_ns;
-	} else {
+	if (!stream_next(s)) {
 		free(s->window);
 		s->window = NULL;
 		c->heap[0] = c->heap[--c->heap_count];
@@ -317,11 +342,13 @@ int reading_cursor_next(struct trace_cursor *c, struct trace_event *event)
 		if (!c->heap_count)
 			return 0;
 		s = &c->streams[c->heap[0]];
-		if (s->loaded && !c->moved) {
-			/* no more arguments than there are: the whole is 200 bytes long */
-			memcpy(event, &s->event,
-			       offsetof(struct trace_event, args) +
-				       s->event.type->arg_count * sizeof(event->args[0]));
+		if (s->record && !c->moved) {
+			event->thread = s->thread;
+			event->flags = s->record->flags;
+			event->begin_ns = s->begin_ns;
+			event->end_ns = s->key;
+			args_take(&c->r->plans[s->record->event], (const uint8_t *)(s->record + 1),
+				  event);
 			c->moved = true;
 			return 1;
 		}

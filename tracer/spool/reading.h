@@ -38,6 +38,7 @@ struct reading {
 	uint64_t file_bytes;
 	struct spool_header header; /* checked, texts terminated */
 	struct wl_event_table table;
+	struct reading_plan *plans; /* by number in the table */
 	char damage[READING_DAMAGE_MAX];
 
 	struct reading_chunk
@@ -94,9 +95,24 @@ int reading_threads_sort(struct reading *r);
 int reading_clocks(struct reading *r); /* sorts, drops what contradicts, measures rates */
 int64_t reading_ns(const struct reading *r, uint16_t clock, uint64_t time);
 /* The same with a memory for the place, for times that come in order. */
-int64_t reading_ns_near(const struct reading *r, uint16_t clock, uint64_t time, uint32_t *place);
+int64_t reading_ns_far(const struct reading *r, uint16_t clock, uint64_t time, uint32_t *place);
+/* The same for most times at once: between the same two snapshots as the one before. */
+static inline int64_t reading_ns_near(const struct reading *r, uint16_t clock, uint64_t time,
+				      uint32_t *place)
+{
+	const struct trace_clock *c = &r->clocks[*place];
+
+	if (clock == SPOOL_CLOCK_TSC && *place + 1 < r->clock_count && time >= c->tsc &&
+	    time < c[1].tsc && c->monotonic_ns > -(int64_t)1e18 &&
+	    c[1].monotonic_ns < (int64_t)1e18)
+		return c->monotonic_ns +
+		       (int64_t)((double)(int64_t)(time - c->tsc) * r->rates[*place] + 0.5);
+	return reading_ns_far(r, clock, time, place);
+}
 
 /* --- reader_cursor.c --- */
+/* How the records of each type are taken apart; NULL without memory. To be freed. */
+struct reading_plan *reading_plans(const struct wl_event_table *table);
 struct trace_cursor *reading_cursor_open(struct trace_reader *reader, int thread, int *error);
 int reading_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
 void reading_cursor_close(struct trace_cursor *cursor);
