@@ -115,9 +115,10 @@ static int traces_print(const char *path)
 {
 	struct trace_reader **readers;
 	unsigned count;
+	uint64_t events;
 	char err[512];
 
-	if (ctf_open(path, wl_event_type, &readers, &count, err, sizeof(err))) {
+	if (ctf_open(path, wl_event_type, &readers, &count, false, &events, err, sizeof(err))) {
 		fprintf(stderr, "spool_dump: %s\n", err);
 		return 1;
 	}
