@@ -283,7 +283,8 @@ int model_keep_ranks(struct model *model, const uint64_t *ranks, unsigned words)
 /* --- beside ours -------------------------------------------------------------------------------- */
 
 /* Reads a trace of torch.profiler (Kineto) of the same run, plain or gzipped, into memory: GPU rows and the
- * calls that caused them. NULL with *error and one line in err. The model must outlive it. */
+ * calls that caused them. NULL with *error and one line in err: also if it holds no such rows, or is of no
+ * process of the model. The model must outlive it. */
 struct kineto;
 struct kineto *kineto_open(const struct model *model, const char *path, int *error, char *err,
 			   size_t err_size);
@@ -319,6 +320,7 @@ struct export_result {
 	uint64_t bytes; /* written */
 	uint64_t ranges_across; /* start / end ranges, on tracks of their own */
 	uint64_t activities;    /* of devices */
+	uint64_t with_rows;     /* of them: from a trace of torch.profiler */
 	uint64_t messages;      /* receives whose sender's end is known by number */
 	uint64_t split; /* ranges shown in pieces, because they began or ended inside a call */
 	struct model_match_counts match;

@@ -175,7 +175,11 @@ static void settle(const struct command_line *line, struct export_arguments *arg
 static void say_written(const struct trace_request *request, const struct export_result *result)
 {
 	const char *path = strcmp(request->path, "-") == 0 ? "standard output" : request->path;
+	char beside[64] = "";
 
+	if (request->options.with)
+		(void)snprintf(beside, sizeof(beside), "%llu rows of torch.profiler's, ",
+			       (unsigned long long)result->with_rows);
 	if (request->format >= TRACE_CSV)
 		say("%s: %llu events, %llu synchronizations, %llu transfers, %llu registrations, "
 		    "%llu bytes",
@@ -184,9 +188,9 @@ static void say_written(const struct trace_request *request, const struct export
 		    (unsigned long long)result->transfers,
 		    (unsigned long long)result->registrations, (unsigned long long)result->bytes);
 	else
-		say("%s: %llu slices, %llu instants, %llu flows, %llu bytes", path,
+		say("%s: %llu slices, %llu instants, %llu flows, %s%llu bytes", path,
 		    (unsigned long long)result->slices, (unsigned long long)result->instants,
-		    (unsigned long long)result->flows, (unsigned long long)result->bytes);
+		    (unsigned long long)result->flows, beside, (unsigned long long)result->bytes);
 }
 
 static int write_one(struct model *model, struct export_arguments *arguments)

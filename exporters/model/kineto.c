@@ -28,7 +28,8 @@ struct kineto {
 	struct kineto_row *rows;
 	struct kineto_call *calls; /* by thread and begin */
 	unsigned row_count, row_capacity, call_count, call_capacity;
-	int64_t base_ns, pid;
+	int64_t base_ns, pid; /* pid: 0 unknown */
+	int rank;             /* -1 unknown */
 	int process;
 };
 
@@ -82,24 +83,97 @@ static bool expect(struct scanner *scanner, int byte)
 	return !scanner->failed;
 }
 
-/* A text in quotes, cut to size; escapes but for \" and \\ are kept as they are. */
+/* The four digits after a \\u; -1 if they are not. */
+static int scan_hex4(struct scanner *scanner)
+{
+	int value = 0;
+
+	for (int i = 0; i < 4; i++) {
+		int digit = isxdigit(peek(scanner)) ? take(scanner) : -1;
+
+		if (digit < 0)
+			return -1;
+		value = value * 16 + (digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+	}
+	return value;
+}
+
+static size_t put_utf8(char *to, uint32_t code)
+{
+	if (code < 0x80) {
+		to[0] = (char)code;
+		return 1;
+	}
+	if (code < 0x800) {
+		to[0] = (char)(0xc0 | code >> 6);
+		to[1] = (char)(0x80 | (code & 0x3f));
+		return 2;
+	}
+	if (code < 0x10000) {
+		to[0] = (char)(0xe0 | code >> 12);
+		to[1] = (char)(0x80 | (code >> 6 & 0x3f));
+		to[2] = (char)(0x80 | (code & 0x3f));
+		return 3;
+	}
+	to[0] = (char)(0xf0 | code >> 18);
+	to[1] = (char)(0x80 | (code >> 12 & 0x3f));
+	to[2] = (char)(0x80 | (code >> 6 & 0x3f));
+	to[3] = (char)(0x80 | (code & 0x3f));
+	return 4;
+}
+
+/* What stands after a backslash, as bytes. Half a surrogate pair is left out. */
+static size_t scan_escape(struct scanner *scanner, char to[4])
+{
+	static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
+	int byte = take(scanner), code, low;
+	const char *letter = byte > 0 ? strchr(letters, byte) : NULL;
+
+	if (byte != 'u') {
+		to[0] = letter ? meant[letter - letters] : (char)byte;
+		scanner->failed |= byte < 0;
+		return byte >= 0;
+	}
+	code = scan_hex4(scanner);
+	if (code >= 0xd800 && code < 0xdc00 && peek(scanner) == '\\') {
+		take(scanner);
+		if (take(scanner) != 'u')
+			code = -1;
+		low = code < 0 ? -1 : scan_hex4(scanner);
+		if (low < 0)
+			code = -1;
+		else if (low < 0xdc00 || low >= 0xe000)
+			return put_utf8(to, (uint32_t)low);
+		else
+			return put_utf8(to, 0x10000 + ((uint32_t)(code & 0x3ff) << 10) +
+						    (uint32_t)(low & 0x3ff));
+	}
+	scanner->failed |= code < 0;
+	return code > 0 && (code < 0xd800 || code >= 0xe000) ? put_utf8(to, (uint32_t)code) : 0;
+}
+
+/* A text in quotes, cut to size between characters. */
 static void scan_text(struct scanner *scanner, char *to, size_t size)
 {
-	size_t used = 0;
+	size_t used = 0, bytes;
+	char escaped[4];
+	bool full = false;
 	int byte;
 
 	if (!expect(scanner, '"'))
 		return;
-	while ((byte = take(scanner)) != '"') {
-		if (byte < 0) {
+	while (!scanner->failed && (byte = take(scanner)) != '"') {
+		escaped[0] = (char)byte;
+		bytes = 1;
+		if (byte < 0)
 			scanner->failed = true;
-			break;
+		else if (byte == '\\')
+			bytes = scan_escape(scanner, escaped);
+		full |= used + bytes >= size;
+		if (!full) {
+			memcpy(to + used, escaped, bytes);
+			used += bytes;
 		}
-		if (byte == '\\' &&
-		    (peek(scanner) == '"' || peek(scanner) == '\\' || peek(scanner) == '/'))
-			byte = take(scanner);
-		if (used + 1 < size)
-			to[used++] = (char)byte;
 	}
 	to[used] = 0;
 }
@@ -270,13 +344,33 @@ static void *room_for_one(void *list, unsigned count, unsigned *capacity, size_t
 	return realloc(list, *capacity * each);
 }
 
+/* Categories as they are called today; some had other names up to PyTorch 1.10. */
+static const struct {
+	const char *category, *before;
+	enum { OF_GPU, OF_CALL, OF_PROCESS } what;
+} categories[] = {
+	{"kernel", "Kernel", OF_GPU},        {"gpu_memcpy", "Memcpy", OF_GPU},
+	{"gpu_memset", "Memset", OF_GPU},    {"cuda_runtime", "Runtime", OF_CALL},
+	{"cuda_driver", "", OF_CALL},        {"cpu_op", "Operator", OF_PROCESS},
+	{"user_annotation", "", OF_PROCESS}, {"python_function", "", OF_PROCESS},
+};
+#define CATEGORY_COUNT (sizeof(categories) / sizeof(categories[0]))
+
 static int keep(struct kineto *kineto, const struct event *event)
 {
-	bool gpu = !strcmp(event->category, "kernel") || !strcmp(event->category, "gpu_memcpy") ||
-		   !strcmp(event->category, "gpu_memset");
-	bool call =
-		!strcmp(event->category, "cuda_runtime") || !strcmp(event->category, "cuda_driver");
+	unsigned which = 0;
+	bool gpu, call;
 
+	while (which < CATEGORY_COUNT && strcmp(event->category, categories[which].category) != 0 &&
+	       strcmp(event->category, categories[which].before) != 0)
+		which++;
+	if (which == CATEGORY_COUNT || !*event->category)
+		return 0;
+	gpu = categories[which].what == OF_GPU;
+	call = categories[which].what == OF_CALL;
+	/* Rows of GPUs stand under the number of the GPU. */
+	if (!gpu && !kineto->pid && event->pid > 0)
+		kineto->pid = event->pid;
 	if (strcmp(event->phase, "X") != 0 || !(gpu || (call && event->correlated)))
 		return 0;
 	if (call) {
@@ -286,7 +380,6 @@ static int keep(struct kineto *kineto, const struct event *event)
 		if (!more)
 			return -ENOMEM;
 		kineto->calls = more;
-		kineto->pid = event->pid;
 		more[kineto->call_count++] =
 			(struct kineto_call){event->tid, event->ts_ns, event->ts_ns + event->dur_ns,
 					     event->row.correlation};
@@ -303,8 +396,8 @@ static int keep(struct kineto *kineto, const struct event *event)
 	*more = event->row;
 	more->begin_ns = event->ts_ns;
 	more->end_ns = event->ts_ns + (event->dur_ns > 0 ? event->dur_ns : 0);
-	more->name = text_keep(kineto->texts, *event->name ? event->name : event->category);
-	more->category = text_keep(kineto->texts, event->category);
+	more->category = categories[which].category;
+	more->name = text_keep(kineto->texts, *event->name ? event->name : more->category);
 	return 0;
 }
 
@@ -335,6 +428,32 @@ static int scan_events(struct scanner *scanner, struct kineto *kineto, struct ev
 	return error;
 }
 
+/* "distributedInfo": {"backend": "nccl", "rank": 3, ...} */
+static void scan_distributed(struct scanner *scanner, struct kineto *kineto)
+{
+	char key[64], text[64];
+
+	if (next_token(scanner) != '{') {
+		skip_value(scanner, 0);
+		return;
+	}
+	take(scanner);
+	while (!scanner->failed && next_token(scanner) != '}') {
+		scan_text(scanner, key, sizeof(key));
+		expect(scanner, ':');
+		if (!strcmp(key, "rank") && next_token(scanner) != '{' &&
+		    next_token(scanner) != '[') {
+			scan_scalar(scanner, text, sizeof(text));
+			kineto->rank = (int)strtol(text, NULL, 10);
+		} else if (!scanner->failed) {
+			skip_value(scanner, 0);
+		}
+		if (next_token(scanner) == ',')
+			take(scanner);
+	}
+	take(scanner);
+}
+
 static int scan_file(struct scanner *scanner, struct kineto *kineto)
 {
 	struct event *event = calloc(1, sizeof(*event));
@@ -354,6 +473,8 @@ static int scan_file(struct scanner *scanner, struct kineto *kineto)
 		} else if (!strcmp(key, "baseTimeNanoseconds")) {
 			scan_scalar(scanner, text, sizeof(text));
 			kineto->base_ns = strtoll(text, NULL, 10);
+		} else if (!strcmp(key, "distributedInfo")) {
+			scan_distributed(scanner, kineto);
 		} else {
 			skip_value(scanner, 0);
 		}
@@ -375,27 +496,96 @@ static int compare_calls(const void *left, const void *right)
 	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
 }
 
-/* From the file's clock (REALTIME) to the model's. */
-static void place(struct kineto *kineto, const struct model *model)
+static void widen(int64_t span[2], int64_t begin_ns, int64_t end_ns)
+{
+	span[0] = begin_ns < span[0] ? begin_ns : span[0];
+	span[1] = end_ns > span[1] ? end_ns : span[1];
+}
+
+/* How long both lasted at once, at least 1 where they touch; 0 if they do not. */
+static int64_t overlap(const int64_t span[2], const struct model_process *process)
+{
+	int64_t whole[2] = {INT64_MAX, INT64_MIN};
+
+	for (unsigned i = 0; i < process->thread_count; i++) {
+		const struct trace_thread *thread = &process->threads[i].info;
+
+		if (thread->last_ns)
+			widen(whole, model_time(process, thread->first_ns),
+			      model_time(process, thread->last_ns));
+	}
+	whole[0] = whole[0] > span[0] ? whole[0] : span[0];
+	whole[1] = whole[1] < span[1] ? whole[1] : span[1];
+	return whole[1] < whole[0] ? 0 : whole[1] - whole[0] + 1;
+}
+
+/* Numbers of processes are given again, on other hosts and after a while: it is the one that ran then, of the
+ * file's rank if that is known. */
+static int find_process(const struct kineto *kineto, const struct model *model,
+			const int64_t span[2])
+{
+	int64_t most = 0;
+	int found = -1;
+
+	for (unsigned i = 0; i < model_process_count(model); i++) {
+		const struct model_process *process = model_process(model, i);
+		int64_t together = overlap(span, process);
+
+		if (!together || (kineto->pid && process->info.pid != kineto->pid))
+			continue;
+		if (kineto->rank >= 0 && process->info.rank == kineto->rank)
+			together = INT64_MAX;
+		if (together > most) {
+			most = together;
+			found = (int)i;
+		}
+	}
+	return found;
+}
+
+/* From the file's clock (REALTIME) to the model's. -ESRCH with nothing in the recording to lay it beside. */
+static int place(struct kineto *kineto, const struct model *model)
 {
 	struct trace_clock reference = model_reference(model);
 	int64_t shift = kineto->base_ns - reference.realtime_ns + reference.boottime_ns;
+	int64_t span[2] = {INT64_MAX, INT64_MIN};
 
 	for (unsigned i = 0; i < kineto->row_count; i++) {
 		kineto->rows[i].begin_ns += shift;
 		kineto->rows[i].end_ns += shift;
+		widen(span, kineto->rows[i].begin_ns, kineto->rows[i].end_ns);
 	}
 	for (unsigned i = 0; i < kineto->call_count; i++) {
 		kineto->calls[i].begin_ns += shift;
 		kineto->calls[i].end_ns += shift;
+		widen(span, kineto->calls[i].begin_ns, kineto->calls[i].end_ns);
 	}
 	if (kineto->call_count)
 		qsort(kineto->calls, kineto->call_count, sizeof(*kineto->calls), compare_calls);
-	kineto->process = -1;
-	for (unsigned i = 0; i < model_process_count(model); i++) {
-		if (model_process(model, i)->info.pid == kineto->pid)
-			kineto->process = (int)i;
-	}
+	kineto->process = find_process(kineto, model, span);
+	return kineto->process < 0 ? -ESRCH : 0;
+}
+
+static void say_why(const struct kineto *kineto, const struct scanner *scanner, const char *path,
+		    int error, char *err, size_t err_size)
+{
+	if (error == -EINVAL)
+		(void)snprintf(err, err_size,
+			       "%s: no trace of torch.profiler: not understood at byte %llu; give "
+			       "what export_chrome_trace() wrote",
+			       path, (unsigned long long)scanner->at);
+	else if (error == -ENODATA)
+		(void)snprintf(err, err_size,
+			       "%s: holds nothing that a GPU did: profile with "
+			       "ProfilerActivity.CUDA",
+			       path);
+	else if (error == -ESRCH)
+		(void)snprintf(err, err_size,
+			       "%s: of process %lld, which the recording does not hold at that "
+			       "time: give the trace of the same run",
+			       path, (long long)kineto->pid);
+	else
+		(void)snprintf(err, err_size, "reading %s: %s", path, strerror(-error));
 }
 
 struct kineto *kineto_open(const struct model *model, const char *path, int *error, char *err,
@@ -406,6 +596,7 @@ struct kineto *kineto_open(const struct model *model, const char *path, int *err
 
 	*error = kineto && scanner ? 0 : -ENOMEM;
 	if (!*error) {
+		kineto->rank = -1;
 		kineto->texts = text_pool_new();
 		errno = 0;
 		scanner->file = gzopen(path, "rb");
@@ -414,14 +605,9 @@ struct kineto *kineto_open(const struct model *model, const char *path, int *err
 	if (!*error)
 		*error = scan_file(scanner, kineto);
 	if (!*error)
-		place(kineto, model);
-	if (*error == -EINVAL)
-		(void)snprintf(err, err_size,
-			       "%s: no trace of torch.profiler: not understood at byte %llu; give "
-			       "what export_chrome_trace() wrote",
-			       path, (unsigned long long)scanner->at);
-	else if (*error)
-		(void)snprintf(err, err_size, "reading %s: %s", path, strerror(-*error));
+		*error = kineto->row_count ? place(kineto, model) : -ENODATA;
+	if (*error)
+		say_why(kineto, scanner, path, *error, err, err_size);
 	if (scanner && scanner->file)
 		gzclose(scanner->file);
 	free(scanner);
@@ -452,9 +638,9 @@ const struct kineto_row *kineto_row(const struct kineto *kineto, unsigned index)
 	return &kineto->rows[index];
 }
 
-int kineto_process(const struct kineto *kineto)
+unsigned kineto_process(const struct kineto *kineto)
 {
-	return kineto->process;
+	return (unsigned)kineto->process;
 }
 
 uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns)

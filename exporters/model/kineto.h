@@ -11,7 +11,7 @@
 struct kineto_row {
 	int64_t begin_ns, end_ns;
 	const char *name;     /* lives as long as the trace */
-	const char *category; /* as in the file: kernel, gpu_memcpy, gpu_memset */
+	const char *category; /* kernel, gpu_memcpy or gpu_memset: a constant */
 	uint32_t device, context, stream, correlation;
 	uint64_t bytes;
 	uint32_t grid[3], block[3]; /* 0 unknown */
@@ -19,8 +19,8 @@ struct kineto_row {
 
 unsigned kineto_row_count(const struct kineto *kineto);
 const struct kineto_row *kineto_row(const struct kineto *kineto, unsigned index);
-/* The process of the model that the file is of, by its number: index, or -1 if it is not there. */
-int kineto_process(const struct kineto *kineto);
+/* The process of the model that the file is of: its index. */
+unsigned kineto_process(const struct kineto *kineto);
 /* The correlation of the runtime or driver call around a call of that thread's, 0 none. */
 uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns);
 

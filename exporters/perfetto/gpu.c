@@ -304,18 +304,20 @@ static void put_kineto_row(struct trace *trace, const struct model_process *proc
 
 void export_kineto(struct trace *trace, const struct kineto *kineto)
 {
-	int of = kineto_process(kineto);
-	const struct model_process *process =
-		model_process(trace->model, of < 0 ? 0 : (unsigned)of);
+	const struct model_process *process = model_process(trace->model, kineto_process(kineto));
 	int64_t first_ns, last_ns, realtime_ns;
 
+	if (!select_process(trace->options->selection, process))
+		return;
 	model_bounds(trace->model, &first_ns, &last_ns, &realtime_ns);
 	sequence_begin(trace, process->index, first_ns, 0);
 	for (unsigned i = 0; i < kineto_row_count(kineto); i++) {
 		const struct kineto_row *row = kineto_row(kineto, i);
 
 		if (row->begin_ns >= 0 && select_takes(trace->options->selection, process->index,
-						       WL_CAT_gpu, row->begin_ns, row->end_ns))
+						       WL_CAT_gpu, row->begin_ns, row->end_ns)) {
 			put_kineto_row(trace, process, row);
+			trace->result->with_rows++;
+		}
 	}
 }

@@ -68,7 +68,7 @@ static void put_submission(struct thread_export *export, const struct nest_item 
 	uint32_t correlation = 0;
 	uint8_t *nested;
 
-	if (with && kineto_process(with) == (int)export->process->index)
+	if (with && kineto_process(with) == export->process->index)
 		correlation =
 			kineto_correlation(with, export->process->threads[export->thread].info.tid,
 					   item->event.begin_ns);

@@ -30,21 +30,28 @@ for number, row in enumerate(launches):
                   '"dur": %s, "args": {"External id": 5, "cbid": 211, "correlation": %d}}' %
                   (pid, tids[row['thread']], us(row['begin_ns'] - 50 + real), us(row['dur_ns'] + 70), correlation))
     begin = row['end_ns'] + 5000
-    events.append('{"ph": "X", "cat": "kernel", "name": "k\\"%d<float, [1]>", "pid": 0, "tid": 7, "ts": %s, "dur": %s, '
+    events.append('{"ph": "X", "cat": "kernel", "name": "k\\"\\u00e9\\u0041\\ud83d\\ude00%d<float, [1]>", "pid": 0, "tid": 7, "ts": %s, "dur": %s, '
                   '"args": {"device": 0, "context": 1, "stream": 7, "correlation": %d, "grid": [4, 1, 1], '
                   '"block": [128, 1, 1], "shared memory": {"deep": [1, {"x": "}"}]}}}' %
                   (number, us(begin + real), us(1500 + number), correlation))
-    wanted.append(['k"%d<float, [1]>' % number, begin, 1500 + number, row['begin_ns']])
+    wanted.append(['k"\u00e9A\U0001f600%d<float, [1]>' % number, begin, 1500 + number, row['begin_ns']])
 events.append('{"ph": "i", "cat": "Trace", "name": "Record Window End", "pid": "", "tid": "", "ts": 1.5, "s": "g"}')
 text = ('{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "x]"}], "displayTimeUnit": "ms", '
         '"baseTimeNanoseconds": %d,\n"traceEvents": [\n%s\n], "traceName": "a.json"}\n' % (base, ',\n'.join(events)))
 open('kineto.json', 'w').write(text)
 gzip.open('kineto.json.gz', 'wb').write(text.encode())
 open('cut.json', 'w').write(text[:len(text) // 2])
+# Of another process; of the same number at another time; with nothing of a GPU.
+open('other.json', 'w').write(text.replace('"pid": %d,' % pid, '"pid": %d,' % (pid + 1)))
+open('later.json', 'w').write(text.replace(str(base), str(base + 10 ** 12)))
+open('cpu.json', 'w').write(text.replace('"cat": "kernel"', '"cat": "gpu_user_annotation"'))
+# The names of categories before PyTorch 1.11.
+old = text.replace('"cuda_runtime"', '"Runtime"').replace('"kernel"', '"Kernel"')
+open('old.json', 'w').write(old)
 json.dump(wanted, open('wanted', 'w'))
 EOF
 "$build/tests/dump_trace" rec >records
-for file in kineto.json kineto.json.gz; do
+for file in kineto.json kineto.json.gz old.json; do
 	waylay export rec --with "$file" -o trace.pftrace 2>err || fail "export --with $file"
 	"$python" "$WAYLAY_SOURCE/tests/perfetto/check_trace.py" trace.pftrace records || fail "the trace"
 	"$python" - "$WAYLAY_SOURCE/tests/perfetto" <<'EOF' || fail "the rows of $file"
@@ -70,12 +77,15 @@ done
 
 # --- what is no such file
 rm trace.pftrace
-for file in cut.json rec.jsonl out nowhere.json; do
+for file in cut.json rec.jsonl out nowhere.json other.json later.json cpu.json; do
 	! waylay export rec --with "$file" -o trace.pftrace 2>err || fail "$file was taken"
 	[ "$(wc -l <err)" = 1 ] || fail "words about $file"
 	grep -q "$file: " err || fail "words about $file"
 	[ ! -e trace.pftrace ] || fail "a trace with $file"
+	cat err >>words
 done
+[ "$(grep -c 'give the trace of the same run' words)" = 2 ] || fail "words about other processes"
+grep -q 'cpu.json: holds nothing that a GPU did' words || fail "words about a file without a GPU"
 status=0
 waylay export rec -f chrome --with kineto.json 2>err || status=$?
 [ "$status" = 64 ] || fail "--with for Chrome: status $status"
