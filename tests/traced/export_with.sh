@@ -71,6 +71,7 @@ if sorted(got) != sorted(wanted):
     sys.exit('rows %s, not %s' % (sorted(got)[:2], sorted(wanted)[:2]))
 print('%d rows with their launches' % len(got))
 EOF
+	"$python" "$WAYLAY_SOURCE/tests/perfetto/check_with.py" trace.pftrace kineto.json || fail "the rows of $file"
 	[ -z "${TRACE_PROCESSOR:-}" ] ||
 		"$python" "$WAYLAY_SOURCE/tests/perfetto/check_processor.py" "$TRACE_PROCESSOR" trace.pftrace || fail "$file"
 done
