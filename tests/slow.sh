@@ -20,5 +20,6 @@ if command -v clang >/dev/null; then
 fi
 step make --no-print-directory testware
 WAYLAY_TEST_LONG=1 WAYLAY_TEST_KILLS=10000 WAYLAY_TEST_TREES=1000 WAYLAY_TEST_LIMIT=1800 step tests/run.sh build/release
+WAYLAY_TEST_SOAK_S=3600 step timeout 4000 build/release/tests/test_mrcache_soak
 step make --no-print-directory lint
 exit $status

@@ -692,7 +692,7 @@ static void test_timeout(void **state)
 	start = tp_now_ns();
 	assert_int_equal(coll_barrier(comm), -ETIMEDOUT);
 	assert_true(tp_now_ns() - start < (int64_t)10 * 1000000000);
-	assert_non_null(strstr(coll_error(comm), "waited 0."));
+	assert_non_null(strstr(coll_error(comm), "waited "));
 	assert_int_equal(coll_barrier(comm), -ETIMEDOUT); /* stays broken */
 	coll_comm_free(comm);
 	tp_close(tp);

@@ -551,8 +551,10 @@ static void test_model(void **state)
 	struct mr_entry *held[HELD] = {NULL};
 	uint64_t seed = 0x9e3779b97f4a7c15u;
 
+	int operations = getenv("WAYLAY_TEST_LONG") ? 10000019 : OPERATIONS;
+
 	(void)state;
-	for (int i = 0; i < OPERATIONS; i++) {
+	for (int i = 0; i < operations; i++) {
 		random_step(&m, c, held, &seed);
 		if (i % 101 == 0)
 			compare(&m, c);
