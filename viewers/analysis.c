@@ -224,10 +224,7 @@ static void launch_event(struct pass *pass, const struct trace_event *event)
 
 static void cuda_event(struct pass *pass, const struct trace_event *event)
 {
-	/* A launch does so at most once, at the first use of its code: it is taken for one that does not. */
-	unsigned cls = event->type->number == WL_EV_cuda_launch
-			       ? WL_call_class_none
-			       : (unsigned)arg(event, pass->args[event->type->number].cls);
+	unsigned cls = (unsigned)arg(event, pass->args[event->type->number].cls);
 
 	if (event->flags & WL_FLAG_CAPTURED) {
 		pass->analysis->captured++;

@@ -120,6 +120,7 @@ unsigned model_event_class(const struct trace_event *event)
 		CLASS_OF(cuda_poll)
 		CLASS_OF(cuda_copy)
 		CLASS_OF(cuda_memset)
+		CLASS_OF(cuda_launch)
 		CLASS_OF(cuda_mem)
 		CLASS_OF(cuda_setup)
 #undef CLASS_OF

@@ -56,6 +56,7 @@ static const struct cpu_kernel own[] = {
 	{"fake_fill_u32", FC_COUNT(fill_params), fill_params, fill_u32},
 	{"fake_scale_u32", FC_COUNT(fill_params), fill_params, scale_u32},
 	{"fake_report_launch", FC_COUNT(report_params), report_params, report_launch},
+	{FC_LOCAL_KERNEL, FC_COUNT(fill_params), fill_params, fill_u32},
 };
 
 static const struct cpu_kernel *find_in(const struct cpu_kernel *table, size_t count,

@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
+/* Says that it needs so much local memory a thread; else as fake_fill_u32. */
+#define FC_LOCAL_KERNEL "fake_local_u32"
+#define FC_LOCAL_BYTES  8192
+
 #if FC_HAVE_CPU_KERNELS
 #include "collectives/device_kernels.h"
 #include "kernels/cpu/cpu_kernels.h"

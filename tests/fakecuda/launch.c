@@ -94,6 +94,9 @@ CUresult do_cuFuncGetAttribute(int *value, CUfunction_attribute attr, CUfunction
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 		*value = f->carveout;
 		break;
+	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+		*value = strcmp(f->kernel->name, FC_LOCAL_KERNEL) == 0 ? FC_LOCAL_BYTES : 0;
+		break;
 	default:
 		*value = 0;
 	}

@@ -22,22 +22,28 @@
 #include <string.h>
 #include <time.h>
 
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		long ret_ = (long)(call);                                                          \
-		if (ret_ < 0) {                                                                    \
-			(void)fprintf(stderr, "%s: %ld\n", #call, ret_);                           \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
-#define MUST(call)                                                                                 \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			(void)fprintf(stderr, "%s: %d\n", #call, (int)status_);                    \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+static void check(long status, const char *call)
+{
+	if (status >= 0)
+		return;
+	(void)fprintf(stderr, "%s: %ld\n", call, status);
+	exit(1);
+}
+#define CHECK(call) check((long)(call), #call)
+#define MUST(call)  check(-(long)(call), #call)
+
+/* What the report tells apart: by the line it stands in, its function and the line of its caller. */
+enum place { COPY_OUT, COPY_IN, WAIT, BUFFER, CHURN, PLACES };
+static struct {
+	const char *call, *function;
+	int line, from_line;
+	long count;
+} places[PLACES] = {{"cuMemcpyDtoH_v2", "step", 0, 0, 0},
+		    {"cuMemcpyHtoD_v2", "step", 0, 0, 0},
+		    {"cuStreamSynchronize", "step", 0, 0, 0},
+		    {"fi_mr_reg", "open_all", 0, 0, 0},
+		    {"fi_mr_reg", "churn", 0, 0, 0}};
+#define AT(place) (places[place].count++, places[place].line = __LINE__)
 
 enum { STEPS = 31, SLOTS = 8, BYTES = 8192, PIECE = 1024, REGISTRATIONS = 211 };
 
@@ -98,7 +104,8 @@ static void open_all(struct fi_info *info)
 	CHECK(fi_enable(ep));
 	CHECK(fi_getname(&ep->fid, name, &length));
 	CHECK(fi_av_insert(av, name, 1, &self, 0, NULL) == 1 ? 0 : -1);
-	CHECK(fi_mr_reg(domain, host, sizeof(host), FI_SEND | FI_RECV, 0, 1, 0, &host_mr, NULL));
+	AT(BUFFER), CHECK(fi_mr_reg(domain, host, sizeof(host), FI_SEND | FI_RECV, 0, 1, 0,
+				    &host_mr, NULL));
 	MUST(cuInit(0));
 	MUST(cuDevicePrimaryCtxRetain(&context, 0));
 	MUST(cuCtxSetCurrent(context));
@@ -166,13 +173,13 @@ static void step(void)
 
 		switch (below(4)) {
 		case 0:
-			MUST(cuMemcpyDtoH_v2(host[slot], device, PIECE));
+			AT(COPY_OUT), MUST(cuMemcpyDtoH_v2(host[slot], device, PIECE));
 			waits++;
 			holds[slot] = FROM_DEVICE;
 			sent[slot] = false;
 			break;
 		case 1:
-			MUST(cuMemcpyHtoD_v2(device, host[slot], PIECE));
+			AT(COPY_IN), MUST(cuMemcpyHtoD_v2(device, host[slot], PIECE));
 			waits++;
 			in_copies += holds[slot] == FROM_NETWORK;
 			if (holds[slot] == FROM_NETWORK)
@@ -182,7 +189,7 @@ static void step(void)
 			exchange(slot, other);
 			break;
 		default:
-			MUST(cuStreamSynchronize(stream));
+			AT(WAIT), MUST(cuStreamSynchronize(stream));
 			waits++;
 		}
 	}
@@ -201,8 +208,11 @@ static void churn(void)
 	for (int i = 0; i < REGISTRATIONS; i++) {
 		unsigned page = below(below(60) + 1), pages = 1 + page % 4;
 
-		CHECK(fi_mr_reg(domain, memory + 4096 * (size_t)page, 4096 * (size_t)pages, FI_SEND,
-				0, 100 + (uint64_t)i, 0, &mr, NULL));
+		void *at = memory + 4096 * (size_t)page;
+		size_t bytes = 4096 * (size_t)pages;
+
+		AT(CHURN), CHECK(fi_mr_reg(domain, at, bytes, FI_SEND, 0, 100 + (uint64_t)i, 0, &mr,
+					   NULL));
 		CHECK(fi_close(&mr->fid));
 		(void)printf("%s[%u, %u]", i ? ", " : "", page, pages);
 	}
@@ -212,18 +222,36 @@ static void churn(void)
 int main(int argc, char **argv)
 {
 	struct fi_info *info = choose(argc > 1 ? argv[1] : "shm");
-	long worst = 0;
+	long worst = 0, waits_each[STEPS];
 
 	random_state = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
+	places[BUFFER].from_line = __LINE__ + 1;
 	open_all(info);
 	(void)printf("{\n");
+	places[CHURN].from_line = __LINE__ + 1;
 	churn();
 	for (int i = 0; i < STEPS; i++) {
 		long before = waits;
 
+		places[COPY_OUT].from_line = places[COPY_IN].from_line = places[WAIT].from_line =
+			__LINE__ + 1;
 		step();
-		worst = waits - before > worst ? waits - before : worst;
+		waits_each[i] = waits - before;
+		worst = waits_each[i] > worst ? waits_each[i] : worst;
 	}
+	(void)printf(" \"provider\": \"%s\", \"self\": %llu,\n", info->fabric_attr->prov_name,
+		     (unsigned long long)self);
+	(void)printf(" \"places\": [");
+	for (int i = 0; i < PLACES; i++)
+		(void)printf(
+			"%s\n  {\"call\": \"%s\", \"function\": \"%s\", \"line\": %d, \"from_line\": %d, "
+			"\"count\": %ld}",
+			i ? "," : "", places[i].call, places[i].function, places[i].line,
+			places[i].from_line, places[i].count);
+	(void)printf("],\n \"waits_each\": [");
+	for (int i = 0; i < STEPS; i++)
+		(void)printf("%s%ld", i ? ", " : "", waits_each[i]);
+	(void)printf("],\n");
 	(void)printf(" \"steps\": %d, \"waits\": %ld, \"waits_worst\": %ld,\n", STEPS, waits,
 		     worst);
 	(void)printf(" \"sends\": %ld, \"piece\": %d, \"out_transfers\": %ld, \"out_copies\": %ld, "

@@ -107,6 +107,10 @@ control_job_LIBS := libnvtxclient
 control_job_LDLIBS := -ldl
 
 # ground_truth.sh
+TEST_PROGRAMS += ground_rules
+ground_rules_SRCS := tests/traced/ground_rules.c
+ground_rules_DEPS := $(O)/tests/fakecuda/libcuda.so.1
+ground_rules_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1
 ifdef HAVE_LIBFABRIC
 TEST_PROGRAMS += ground_truth
 ground_truth_SRCS := tests/traced/ground_truth.c
