@@ -92,6 +92,10 @@ static int command(int limit_ms, char *words, size_t words_size, const char *con
 	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	(void)posix_spawn_file_actions_adddup2(&actions, pipe_fd[1], 1);
 	(void)posix_spawn_file_actions_adddup2(&actions, pipe_fd[1], 2);
+#if __GLIBC_PREREQ(2, 34)
+	/* Locks and pipes of whoever started us are no business of a daemon's. */
+	(void)posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+#endif
 	rc = -posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	(void)close(pipe_fd[1]);

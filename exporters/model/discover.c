@@ -176,6 +176,9 @@ static int open_all(struct model *model, const struct finds *finds,
 			other ? open_other(model, finds->items[i].path, options, err, err_size)
 			      : spool_reader_open(finds->items[i].path, &reader, err, err_size);
 
+		/* A session whose job had nothing to record, as of the spool there is no file then. */
+		if (failed == -ENOMSG)
+			continue;
 		if (failed) {
 			model_add_note(model, "%s: left out", err);
 			model->unreadable_count++;

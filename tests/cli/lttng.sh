@@ -7,29 +7,19 @@ set -u
 # shellcheck source=tests/cli/lib/cli.inc
 . "$(dirname "$0")/lib/cli.inc"
 need_jobs
-for program in lttng lttng-sessiond lttng-relayd setarch; do
-	command -v $program >/dev/null || { echo "no $program here" && exit 77; }
-done
-[ -e "$build/libwaylay-lttng.so" ] || { echo "built without LTTng-UST" && exit 77; }
-[ -e "$build/libwaylay-ctf.so" ] || { echo "built without babeltrace2" && exit 77; }
+command -v setarch >/dev/null || { echo "no setarch here" && exit 77; }
+# shellcheck source=tests/cli/lib/lttng.inc
+. "$(dirname "$0")/lib/lttng.inc"
+lttng_start || fail "the daemon does not start"
 job=$build/tests/control_job
 dump=$build/tests/spool_dump
 unset WAYLAY_BUILD WAYLAY_SOURCE
 
-# A daemon of our own: as root there is one for all, which is left alone if it was there before.
-if [ "$(id -u)" = 0 ]; then
-	pid_file=/var/run/lttng/lttng-sessiond.pid
-else
-	HOME=$PWD pid_file=$PWD/.lttng/lttng-sessiond.pid
-	export HOME
-fi
-timeout 20 lttng --no-sessiond list >/dev/null 2>&1 && { echo "a session daemon is running already, which this test would stop" && exit 77; }
 relay=
 cleanup() {
 	touch enough
 	[ -z "$relay" ] || kill "$relay" 2>/dev/null
-	[ ! -s "$pid_file" ] || kill -CONT "$(cat "$pid_file")" 2>/dev/null
-	[ ! -s "$pid_file" ] || kill "$(cat "$pid_file")" 2>/dev/null
+	lttng_stop
 }
 trap cleanup EXIT
 # What happened, without what is different in every run; LTTng's libraries move what is mapped later, so
@@ -130,7 +120,7 @@ one_line 1 "there are no events in it" waylay report nothing
 port=$((20000 + $$ % 10000))
 mkdir relayed
 lttng-relayd -C "tcp://127.0.0.1:$port" -D "tcp://127.0.0.1:$((port + 1))" -L "tcp://127.0.0.1:$((port + 2))" \
-	--output="$PWD/relayed" >relay.log 2>&1 &
+	--output="$PWD/relayed" >relay.log 2>&1 9>&- &
 relay=$!
 tries=0
 until run_lttng relay_rec --relay "127.0.0.1:$port" sh -c "exec $job <commands" >out 2>err && [ ! -s err ]; do
@@ -187,12 +177,8 @@ waylay run --sink lttng -q --no-export --dir killed -- sh -c "
 says out "status 0"
 says out "steps 100"
 rm -f "$pid_file"
-pkill_wait=0
-while timeout 5 lttng --no-sessiond list >/dev/null 2>&1; do
-	pkill_wait=$((pkill_wait + 1))
-	[ $pkill_wait -lt 50 ] || break
-done
-timeout 20 lttng-sessiond --daemonize --no-kernel || fail "the daemon does not start again"
+lttng_stop
+lttng_start || fail "the daemon does not start again"
 kill -STOP "$(cat "$pid_file")"
 start=$(date +%s)
 waylay run --sink lttng -q --no-export --dir hung -- sh -c "exec $job <commands" >out 2>err || fail "a hung daemon: status $?"

@@ -114,7 +114,7 @@ static int read_all(struct ctf_decoding *d, const char *path, char *problem, siz
 	ctf_plugins_put(&plugins);
 	if (!rc)
 		rc = import_finish(d->import);
-	return rc || import_process_count(d->import) ? rc : -ENODATA;
+	return rc || import_process_count(d->import) ? rc : *problem ? -ENODATA : -ENOMSG;
 }
 
 int ctf_open(const char *path, ctf_type_fn type_of, struct trace_reader ***readers, unsigned *count,
@@ -137,7 +137,7 @@ int ctf_open(const char *path, ctf_type_fn type_of, struct trace_reader ***reade
 		(void)snprintf(err, err_size, "%s", problem);
 	else if (rc)
 		(void)snprintf(err, err_size, "reading the LTTng trace %s: %s", path,
-			       rc == -ENODATA   ? "there are no events in it"
+			       rc == -ENOMSG    ? "there are no events in it"
 			       : rc == -ENOTSUP ? "libbabeltrace2's plugins are not installed"
 						: strerror(-rc));
 	return rc;

@@ -16,11 +16,12 @@ bool ctf_is_live(const char *path);
 /*
  * Reads all traces under path, once, into temporary memory and a temporary file. One reader for each
  * process; *readers is an array to be freed, each reader is closed by its own operation. type_of:
- * wl_event_type() of the caller, since this may be another object with a table of its own.
+ * wl_event_type() of the caller, since this may be another object with a table of its own. by_library: all
+ * by libbabeltrace2, which is slower and gives the same. *events: of CTF, which are more than the records
+ * made of them.
  * 0: what cannot be read is said in the readers' damage, and a folder that was lost as a whole in err,
  * else empty. -errno with one line in err: -ENOTSUP when built without libbabeltrace2, -ENODATA when
- * nothing can be read. by_library: all by libbabeltrace2, which is slower and gives the same. *events: of
- * CTF, which are more than the records made of them.
+ * nothing can be read, -ENOMSG when there are no events, of a job that had nothing to record.
  */
 typedef const struct wl_event_type *(*ctf_type_fn)(unsigned number);
 int ctf_open(const char *path, ctf_type_fn type_of, struct trace_reader ***readers, unsigned *count,
