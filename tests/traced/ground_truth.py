@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole report of a job beside the one that its own account demands:
 
-    ground_truth.py rules|mix REPORT ACCOUNT COMMAND SOURCE
+    ground_truth.py rules|mix|stragglers REPORT ACCOUNT COMMAND SOURCE
 """
 import json
 import sys
@@ -154,6 +154,53 @@ def of_mix(account, command, table):
     return want, f"{len(account['registered']) + 1} registrations, {sends} sends"
 
 
+# --- ranks, one of them slow -------------------------------------------------------------------------------
+
+def of_stragglers(account, command, table):
+    ranks, steps, slow = account["ranks"], account["steps"], account["slow"]
+    want, file = empty(command), "tests/traced/ground_straggler.c"
+    place, caller = f"{file}:{account['line']} in rank_run", f"{file}:{account['from_line']} in main"
+    all_steps, messages = ranks * steps, 2 * (ranks - 1) * steps
+    one = want["processes"][0]
+    want["processes"] = [{**one, "rank": rank, "command": f"{command} {rank}"} for rank in range(ranks)] + [one]
+    want["totals"].update(events=CHANCE, synchronizations=all_steps, posts=2 * messages, completions=2 * messages)
+    want["sites"] = [held(site(file, account["line"], "rank_run", "cuStreamSynchronize", all_steps, 0,
+                               {caller: all_steps}), "stream_wait", "waits", table)]
+    want["ranges"] = [{
+        "name": "step", "instances": all_steps, "unclosed": 0, "synchronizations": all_steps,
+        "synchronizations_worst": 1, "staged": 0, "staged_worst": 0, "registrations": 0, "registrations_worst": 0,
+        "unreturned": 0, "held_ns": TIME, "length_p50_ns": TIME, "length_p99_ns": TIME,
+        "places": [{"place": place, "called_from": caller, "class": "waits", "rule": "stream_wait",
+                    "count": all_steps, "held_ns": TIME}]}]
+    want["setup"] = [{"call": call, "count": count, "failed": 0, "held_ns": TIME, "longest_ns": TIME}
+                     for call, count in (("fi_getinfo", ranks + 1), ("fi_fabric", ranks), ("fi_domain", ranks),
+                                         ("fi_cq_open", ranks), ("fi_av_open", ranks), ("fi_endpoint", ranks),
+                                         ("fi_bind", 2 * ranks), ("fi_enable", ranks), ("fi_getname", ranks),
+                                         ("fi_av_insert", ranks * ranks), ("fi_close", 5 * ranks))]
+    size = account["bytes"]
+    want["transfers"] = [{
+        "operation": operation, "count": messages, "bytes": messages * size, "failed": 0, "unfinished": 0,
+        "matched_by_order": 0, "retries": CHANCE, "latency_p50_ns": TIME, "latency_p99_ns": TIME,
+        "sizes": [[size, messages, messages * size]]} for operation in ("tsend", "trecv")]
+    want["peers"] = [{
+        "process": rank, "rank": rank, "pid": PID, "operation": operation, "peer": peer, "count": steps,
+        "bytes": steps * size, "busy_ns": TIME, "latency_p50_ns": TIME, "latency_p99_ns": TIME}
+        for rank in range(ranks) for operation in ("tsend", "trecv")
+        for peer in (range(1, ranks) if rank == 0 else (0,))]
+    want["network"]["peak_bytes_in_flight"] = (ranks - 1) * size
+    want["detours"].update(direct="not offered", why="Device memory is staged through the host, because %s was opened "
+                           "without FI_HMEM; the job did not ask for it" % account["provider"])
+    want["steps"].update(source="range", range="step", count=all_steps, outliers=CHANCE, outliers_total=CHANCE,
+                         processes=[{
+                             "process": rank, "rank": rank, "pid": PID, "steps": steps, "length_p50_ns": TIME,
+                             "busy_p50_ns": TIME, "held_p50_ns": TIME, "network_p50_ns": TIME,
+                             "synchronizations_p50": 1, "staged_p50": 0, "registrations_p50": 0, "launches_p50": 0}
+                             for rank in range(ranks)],
+                         straggler=None if slow < 0 else
+                         {"process": slow, "rank": slow, "pid": PID, "longer_busy_ns": TIME})
+    return want, "no straggler" if slow < 0 else f"rank {slow} of {ranks} is the straggler"
+
+
 def detours_found(report, account):
     """Recall and precision of detours among all transfers, by bytes."""
     found = report["detours"]["copied_out"]["bytes"] + report["detours"]["copied_in"]["bytes"]
@@ -166,11 +213,12 @@ def main():
     kind, report_path, account_path, command, source = sys.argv[1:]
     report, account = json.load(open(report_path)), json.load(open(account_path))
     table = rules(source)
-    want, words = (of_rules if kind == "rules" else of_mix)(account, command, table)
+    want, words = {"rules": of_rules, "mix": of_mix, "stragglers": of_stragglers}[kind](account, command, table)
     have = normal(report)
-    if kind == "mix":
+    if kind != "rules":  # runs of reads in vain are events, too; which steps took long goes by the machine
         have["totals"]["events"] = CHANCE
         have["steps"].update(outliers=CHANCE, outliers_total=CHANCE)
+    if kind == "mix":
         words += "; " + detours_found(report, account)
     for one in have, want:  # in the order in which they first came
         one["copies"].sort(key=lambda copy: (copy["from"], copy["to"], copy["class"]))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs whose report is known: synchronizations by every rule there is, registrations beside a simulated cache
-# of every size, detours in a mix with direct sends. The whole JSON report is compared, member by member; what
+# of every size, detours in a mix with direct sends, ranks of which one is slow. The whole JSON report is compared, member by member; what
 # cannot be known beforehand is listed in exact.py.
 set -eu
 build=$WAYLAY_BUILD/tests
@@ -25,7 +25,7 @@ compare rules rules "$build/ground_rules"
 # --- registrations, detours and steps
 [ -x "$build/ground_truth" ] || { echo "built without libfabric: rules alone" && exit 0; }
 ran=0
-for seed in 1 2 3 4 5; do
+for seed in 1 2 3; do
 	for provider in shm 'tcp;ofi_rxm'; do
 		status=0
 		rm -rf job
@@ -39,4 +39,25 @@ for seed in 1 2 3 4 5; do
 		ran=$((ran + 1))
 	done
 done
+
+# --- ranks, one of them slow, or none. A busy machine can hold a rank up in more than half of its steps: one of
+# three runs has to agree.
+stragglers() { # PROVIDER SLOW
+	case $1 in *';'*) quoted="'$1'" ;; *) quoted=$1 ;; esac
+	for _ in 1 2 3; do
+		status=0
+		rm -rf ranks address.* new.*
+		WAYLAY_DIR=$PWD/ranks LD_PRELOAD=$preload timeout 90 "$build/ground_straggler" "$1" "$2" >ranks.txt ||
+			status=$?
+		[ "$status" -ne 77 ] || return 0
+		[ "$status" -eq 0 ] || return 1
+		printf '%s: ' "$1"
+		compare stragglers ranks "$build/ground_straggler $quoted $2" && return 0
+	done
+	return 1
+}
+stragglers shm 3
+stragglers 'tcp;ofi_rxm' 0
+stragglers 'tcp;ofi_rxm' -1
+
 [ "$ran" -gt 0 ] || { echo "no libfabric provider works here" && exit 77; }

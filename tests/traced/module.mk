@@ -119,6 +119,15 @@ ground_truth_DEPS := $(O)/tests/fakecuda/libcuda.so.1
 ground_truth_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1 $(call pkg_libs,libfabric) -ldl
 endif
 
+# stragglers.sh
+ifdef HAVE_LIBFABRIC
+TEST_PROGRAMS += ground_straggler
+ground_straggler_SRCS := tests/traced/ground_straggler.c
+ground_straggler_LIBS := libnvtxclient
+ground_straggler_DEPS := $(O)/tests/fakecuda/libcuda.so.1
+ground_straggler_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1 $(call pkg_libs,libfabric) -ldl
+endif
+
 # cupti.sh
 TEST_PROGRAMS += cupti_client
 cupti_client_SRCS := tests/traced/cupti/client.c
