@@ -139,3 +139,11 @@ TEST_PROGRAMS += record_calls
 record_calls_SRCS := tests/traced/record/calls.c
 record_calls_CFLAGS := -ftls-model=initial-exec
 record_calls_LIBS := libspoolwriter libevents
+
+# storms.sh
+TEST_PROGRAMS += storm_job storms
+storm_job_SRCS := tests/traced/storm/job.c
+storm_job_DEPS := $(O)/tests/fakecuda/libcuda.so.1
+storm_job_LDLIBS := $(O)/tests/fakecuda/libcuda.so.1
+storms_SRCS := tests/traced/storm/storms.c
+storms_LIBS := libspoolreader libevents
