@@ -180,15 +180,21 @@ says err "nowhere/x.json: No such file or directory"
 	says out "CANNOT TELL: there is no range 'sampler-naive'"
 }
 
-# --- every form of the verdict, for a clean, a regressed and an incomplete recording
+# --- every form of the verdict, for a clean and a regressed recording, one of which a part cannot be read, and
+# one whose range lost records: what is left of it holds to its budget
 cp -r main torn
 head -c 5000 /dev/urandom >torn/random.wspool
-for case in same:0 worse:1 torn:2; do
-	dir=${case%:*} status=${case#*:}
+# shellcheck disable=SC2046
+expect 0 waylay run -q --no-export --dir lossy --max-bytes 1M -- $(sampler naive 20000)
+[ "$(field lossy 'sum(r["processes"][0]["drops"].values()) > 0')" = True ] || fail "nothing was dropped"
+for case in same:0 worse:1 torn:2 lossy:2; do
+	dir=${case%:*} status=${case#*:} how="--baseline base.json --max-staged 5"
+	[ "$dir" != lossy ] || how="--range sampler-naive --max-syncs 3 --max-staged 5"
 	rm -f v.json v.xml v.sarif
-	expect "$status" waylay check --baseline base.json --max-staged 5 --json v.json --junit v.xml \
-		--sarif v.sarif --github "$dir"
-	python3 - "$status" <<'EOF' || fail "a verdict of $dir"
+	# shellcheck disable=SC2086
+	expect "$status" waylay check $how --json v.json --junit v.xml --sarif v.sarif --github "$dir"
+	as_schemas_say v.xml v.sarif
+	python3 - "$status" "$dir" <<'EOF' || fail "a verdict of $dir"
 import json, re, sys
 import xml.etree.ElementTree as xml
 
@@ -209,7 +215,7 @@ suites = xml.parse("v.xml").getroot()
 assert suites.tag == "testsuites"
 suite = suites.find("testsuite")
 cases = suite.findall("testcase")
-assert len(cases) == int(suite.get("tests")) == int(suites.get("tests")) == len(verdict["budgets"])
+assert len(cases) == int(suite.get("tests")) == len(verdict["budgets"])
 assert len(suite.findall("testcase/failure")) == int(suite.get("failures")) == (status == 1)
 assert len(suite.findall("testcase/error")) == int(suite.get("errors")) == (len(cases) if status == 2 else 0)
 assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp"))
@@ -234,8 +240,24 @@ if status == 1:
     assert notes[0][0] == "error" and notes[0][1] == "file=src/train.py,line=14,title=waylay check", notes
     assert "15 calls by stream_wait" in notes[0][2]
 if status == 2:
-    assert "could not be read" in notes[0][2], notes
+    words = "could not be read" if sys.argv[2] == "torn" else "records were lost"
+    for one in (notes[0][2], verdict["doubt"], text, suite.find("testcase/error").get("message"),
+                run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]):
+        assert words in one, (words, one)
 EOF
+done
+# The check of the schemas finds what is wrong.
+for wrong in 's/<testcase /<testcase odd="1" /' 's/ tests="[0-9]*"/ tests="97"/' 's/testsuite /testsuit /' \
+	's/ classname="[^"]*"//' 's/ timestamp="[^"]*"/ timestamp="today"/'; do
+	sed "$wrong" v.xml >wrong.xml
+	! cmp -s v.xml wrong.xml || fail "nothing replaced by $wrong"
+	! python3 "$WAYLAY_SOURCE/tests/cli/lib/verdict_schemas.py" wrong.xml >out 2>&1 || fail "not seen: $wrong"
+done
+for wrong in 's/"2.1.0"/"2.0.0"/' 's/"level": "error"/"level": "bad"/' 's/"executionSuccessful"/"successful"/' \
+	's/"text"/"words"/' 's/"results": \[\]/"results": {}/' 's/"name": "waylay"/"name": 3/'; do
+	sed "$wrong" v.sarif >wrong.sarif
+	! cmp -s v.sarif wrong.sarif || fail "nothing replaced by $wrong"
+	! python3 "$WAYLAY_SOURCE/tests/cli/lib/verdict_schemas.py" wrong.sarif >out 2>&1 || fail "not seen: $wrong"
 done
 # To standard output: then the text goes to standard error.
 expect 1 waylay check --baseline base.json --json - worse
@@ -252,6 +274,7 @@ cp src/train.py 'a b&<c/100%.py'
 rm -rf odd
 expect 0 waylay run -q --no-export --dir odd -- python3 "$PWD/a b&<c/100%.py" 1
 expect 1 waylay check --max-syncs 0 --junit v.xml --sarif v.sarif --github odd
+as_schemas_say v.xml v.sarif
 python3 - <<'EOF' || fail "odd names"
 import json
 import xml.etree.ElementTree as xml
