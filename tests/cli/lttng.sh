@@ -59,6 +59,9 @@ run_both() { # NAME COMMAND...
 	events "lttng_$name"/lttng-* b
 	[ "$(grep -c ^event a)" -ge 30 ] || fail "$name: only $(grep -c ^event a) events"
 	cmp -s a b || fail "$name: $(diff a b | head -n 20)"
+	waylay export --format jsonl -o a.jsonl "spool_$name" 2>words || fail "$name: jsonl of the spool: $(cat words)"
+	waylay export --format jsonl -o b.jsonl "lttng_$name" 2>words || fail "$name: jsonl of LTTng's: $(cat words)"
+	python3 same.py a.jsonl b.jsonl 2>words || fail "$name: the exports differ: $(tail -n 3 words)"
 	for format in perfetto chrome; do
 		waylay export --format $format -o a.out "spool_$name" 2>a.words || fail "$name: $format of the spool"
 		waylay export --format $format -o b.out "lttng_$name" 2>b.words || fail "$name: $format of LTTng's"
@@ -67,6 +70,29 @@ run_both() { # NAME COMMAND...
 		cmp -s a b || fail "$name: $format: $(cat a) / $(cat b)"
 	done
 }
+cat >same.py <<'EOF'
+# Exports of both, event by event: equal but for times, numbers that the system gave, and which number a stack got.
+import json, re, sys
+def rows(path):
+    found, stacks, known = [], {}, {}
+    def address(match):
+        return "@%d" % known.setdefault(match.group(0), len(known))
+    for line in open(path):
+        row = json.loads(re.sub("0x[57][0-9a-f]{11}", address, line))
+        if row["table"] == "stacks":
+            stacks.setdefault(row["stack"], []).append({k: v for k, v in row.items() if k != "stack"})
+        elif row["table"] not in ("meta", "facts", "processes"):
+            found.append({k: v for k, v in row.items() if not k.endswith("_ns") and k not in ("tid", "pid")})
+    for row in found:
+        for where in (row, row.get("args", {})):
+            if "stack" in where:
+                where["stack"] = stacks.get(where["stack"])
+    return found
+a, b = rows(sys.argv[1]), rows(sys.argv[2])
+for x, y in zip(a, b):
+    assert x == y, "%s\n%s" % (x, y)
+assert len(a) == len(b) > 30, (len(a), len(b))
+EOF
 echo 'steps 5
 start 3
 pid' >commands
