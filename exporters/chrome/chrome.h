@@ -55,7 +55,8 @@ void chrome_name_row(struct chrome *chrome, int64_t tid, const char *name, int64
 /* Begin and end of a slice. Viewers add a begin and a duration as doubles, which makes of ends that are
  * equal ends that nearly are: slices that touch then seem to overlap. So where several begin or end at one
  * nanosecond, those after the first stand a few picoseconds later, in their order, less than a quarter of
- * a nanosecond in all: rounded to nanoseconds they are what was recorded. */
+ * a nanosecond in all: rounded to nanoseconds they are what was recorded.
+ * What has no length lasts a step: speedscope leaves out what lasts nothing. */
 struct chrome_span {
 	int64_t begin_ns, end_ns;
 	int begin_step, end_step;

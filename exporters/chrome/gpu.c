@@ -81,7 +81,7 @@ static struct chrome_span span_on(struct chrome_row *row, int64_t begin_ns, int6
 	if (begin_ns == row->end_ns)
 		span.begin_step = row->end_step + 1;
 	if (begin_ns == end_ns)
-		span.end_step = span.begin_step;
+		span.end_step = span.begin_step + 1;
 	row->end_ns = end_ns;
 	row->end_step = span.end_step;
 	return span;

@@ -13,6 +13,8 @@
 /* Events of no length at one nanosecond nest in Perfetto's importer, 512 deep at most: beyond so many
  * they are moved on by one. */
 #define MOMENT_MAX 100
+/* The least step of those: after what else may begin or end there. */
+#define MOVED_STEP 40
 
 struct thread_export {
 	struct chrome *chrome;
@@ -179,9 +181,10 @@ static void on_instant(void *user, const struct nest_item *item)
 
 	if (span.begin_ns == export->moment_ns) {
 		span.begin_ns += ++export->at_moment / MOMENT_MAX;
-		if (span.end_ns != span.begin_ns)
-			span.begin_step = span.end_step =
-				(int)(export->at_moment % MOMENT_MAX + MOMENT_MAX / 2);
+		if (span.end_ns != span.begin_ns) {
+			span.begin_step = (int)(export->at_moment % MOMENT_MAX * 2 + MOVED_STEP);
+			span.end_step = span.begin_step + 1;
+		}
 		span.end_ns = span.begin_ns;
 	} else {
 		export->moment_ns = span.begin_ns;

@@ -68,7 +68,12 @@ const char *model_string(struct model *model, unsigned process, uint32_t id)
 		return "";
 	if (!reader)
 		reader = model_reader(model, process, &error);
-	return reader ? reader->ops->string(reader, id) : "?";
+	if (!reader)
+		return "?";
+	/* Kernels have mangled names, which say little and which speedscope's demangler dies of in number. */
+	const char *text = reader->ops->string(reader, id);
+
+	return text[0] == '_' && text[1] == 'Z' ? model_plain_name(model, text) : text;
 }
 
 unsigned model_inflight(struct model *model, unsigned process, struct trace_inflight *calls,

@@ -78,6 +78,9 @@ struct model_symbol {
 	const char *function, *file; /* NULL unknown; the model's texts */
 	uint32_t line;
 };
+/* What a mangled name ("_Z...") of C++ means; the name itself where that cannot be told. Lives as long as the
+ * model, or as the name. */
+const char *model_plain_name(struct model *model, const char *name);
 /* Resolves an address of a module (offset: a return address) into at most max symbols, inlined
  * functions first; returns how many (0: nothing known). */
 unsigned model_symbols_find(struct model *model, const struct trace_frame *frame,

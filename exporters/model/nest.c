@@ -143,10 +143,9 @@ static void set_end_step(struct nest *nest, unsigned at, int64_t ts)
 {
 	const struct open_slice *slice = &nest->open[at];
 
-	if (slice->piece_begin == ts)
-		slice->item->end_step = slice->item->begin_step;
-	else if (slice->range)
-		slice->item->end_step = end_step(nest, at, ts);
+	if (slice->range)
+		slice->item->end_step =
+			slice->piece_begin == ts ? next_step(nest, ts) : end_step(nest, at, ts);
 	if (ts != nest->moment_ns || nest->moment_step < slice->item->end_step)
 		nest->moment_step = slice->item->end_step;
 	nest->moment_ns = ts;
@@ -223,9 +222,10 @@ static void begin(struct nest *nest, struct nest_item *item, bool range)
 	nest->open_count++;
 	/* A call told late began before things that were told: after what ended then. */
 	item->begin_step = at + 1 < nest->open_count ? 1 : begin_step(nest, at, ts);
-	if (!range)
-		item->end_step = item->event.end_ns == ts ? item->begin_step
-							  : end_step(nest, at, item->event.end_ns);
+	if (!range && item->event.end_ns == ts)
+		item->end_step = next_step(nest, ts);
+	else if (!range)
+		item->end_step = end_step(nest, at, item->event.end_ns);
 	if (slice.hidden) {
 		nest->counts.too_deep++;
 		return;
@@ -339,8 +339,8 @@ static void tell(struct nest *nest, uint64_t index)
 		break;
 	default:
 		nest->counts.instants++;
-		item->begin_step = item->end_step =
-			begin_step(nest, nest->open_count, item->event.begin_ns);
+		item->begin_step = begin_step(nest, nest->open_count, item->event.begin_ns);
+		item->end_step = next_step(nest, item->event.begin_ns);
 		nest->ops->instant(nest->user, item);
 		break;
 	}

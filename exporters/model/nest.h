@@ -17,7 +17,7 @@ struct nest_item {
 	const struct trace_inflight *inflight; /* of a call that had not returned, else NULL */
 	/* Order of what begins and ends at one nanosecond, for formats that have no other order: of two
 	 * such moments of a thread the later one has the greater step. Of a range: its piece's. The end
-	 * of a call is known as it begins. Equal where nothing lies between begin and end. */
+	 * of a call is known as it begins. What has no length ends a step after its begin. */
 	int begin_step, end_step;
 	/* nest.c's own: */
 	bool hidden;

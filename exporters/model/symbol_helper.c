@@ -5,6 +5,7 @@
 #include "exporters/model/internal.h"
 #include "exporters/model/symbols.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #if defined(HAVE_LIBDW)
-#include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
@@ -60,22 +60,6 @@ struct found {
 	} lines[SYMBOL_COUNT_MAX];
 };
 
-#if defined(HAVE_LIBDW)
-
-#define MODULES_MAX 64 /* kept open */
-
-struct module {
-	char *path;
-	uint8_t build_id[20];
-	uint32_t build_id_bytes;
-	Dwfl *dwfl;
-	Dwfl_Module *module; /* NULL: nothing to be had */
-	uint64_t used;
-};
-
-static struct module modules[MODULES_MAX];
-static uint64_t uses;
-
 /* The demangler of the C++ library, if there is one here; this program is not linked to it. */
 static char *(*demangle)(const char *, char *, size_t *, int *);
 
@@ -92,6 +76,22 @@ static void set_function(struct found *found, const char *name)
 		 plain && !status ? plain : name);
 	free(plain);
 }
+
+#if defined(HAVE_LIBDW)
+
+#define MODULES_MAX 64 /* kept open */
+
+struct module {
+	char *path;
+	uint8_t build_id[20];
+	uint32_t build_id_bytes;
+	Dwfl *dwfl;
+	Dwfl_Module *module; /* NULL: nothing to be had */
+	uint64_t used;
+};
+
+static struct module modules[MODULES_MAX];
+static uint64_t uses;
 
 static const Dwfl_Callbacks callbacks = {
 	.find_elf = dwfl_build_id_find_elf,
@@ -256,6 +256,17 @@ static void find(const struct symbol_request *request, const char *path, struct 
 	found->count++;
 }
 
+#else
+
+static void find(const struct symbol_request *request, const char *path, struct found *found)
+{
+	(void)request;
+	(void)path;
+	(void)found;
+}
+
+#endif
+
 static void prepare(void)
 {
 	void *library;
@@ -266,21 +277,6 @@ static void prepare(void)
 	if (library)
 		*(void **)&demangle = dlsym(library, "__cxa_demangle");
 }
-
-#else
-
-static void find(const struct symbol_request *request, const char *path, struct found *found)
-{
-	(void)request;
-	(void)path;
-	(void)found;
-}
-
-static void prepare(void)
-{
-}
-
-#endif
 
 static bool answer(int out, const struct found *found)
 {
@@ -315,7 +311,12 @@ void symbol_helper_run(int in, int out)
 			return;
 		path[request.path_bytes] = 0;
 		memset(&found, 0, sizeof(found));
-		find(&request, path, &found);
+		if (request.offset == SYMBOL_OF_NAME) {
+			set_function(&found, path);
+			found.count++;
+		} else {
+			find(&request, path, &found);
+		}
 		if (!answer(out, &found))
 			return;
 	}

@@ -317,6 +317,17 @@ unsigned model_symbols_find(struct model *model, const struct trace_frame *frame
 	return count;
 }
 
+const char *model_plain_name(struct model *model, const char *name)
+{
+	struct trace_frame frame = {.file = name, .offset = SYMBOL_OF_NAME};
+	struct model_symbol plain;
+
+	if (strlen(name) >= SYMBOL_TEXT_MAX || !model_symbols_find(model, &frame, &plain, 1) ||
+	    !plain.function)
+		return name;
+	return plain.function;
+}
+
 void model_symbols_free(struct model_symbols *symbols)
 {
 	if (!symbols)

@@ -11,6 +11,9 @@
 #define SYMBOL_TEXT_MAX  2048
 #define SYMBOL_COUNT_MAX 16
 
+/* As an offset: not an address is asked about; the path is a mangled name, and the answer what it means. */
+#define SYMBOL_OF_NAME UINT64_MAX
+
 struct symbol_request {  /* the path follows */
 	uint64_t offset; /* a return address: what is asked about lies before it */
 	uint8_t build_id[20];

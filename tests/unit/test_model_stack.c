@@ -157,6 +157,32 @@ static void demangled(void **state)
 		dlclose(library);
 }
 
+/* Of kernels the mangled names are recorded. */
+static void plain_names(void **state)
+{
+	static const char *const names[][2] = {
+		{"_ZN2at6native5copy_EPKfi", "at::native::copy_(float const*, int)"},
+		{"_Znonsense", "_Znonsense"},
+		{"_Z", "_Z"},
+		{"ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"},
+	};
+	struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
+	void *library = dlopen("libstdc++.so.6", RTLD_LAZY);
+	uint32_t ids[4];
+	struct model *model;
+
+	(void)state;
+	synthetic_thread(recording, 41, "main");
+	for (unsigned i = 0; i < 4; i++)
+		ids[i] = synthetic_string(recording, names[i][0]);
+	model = model_of(&recording, 1);
+	for (unsigned i = library ? 0 : 1; i < 4; i++)
+		assert_string_equal(model_string(model, 0, ids[i]), names[i][1]);
+	model_close(model);
+	if (library)
+		dlclose(library);
+}
+
 static void no_symbols_wanted(void **state)
 {
 	struct trace_frame frame = frame_at((void *)(uintptr_t)&demangled);
@@ -334,6 +360,7 @@ int main(void)
 		cmocka_unit_test(own_functions),
 #endif
 		cmocka_unit_test(demangled),
+		cmocka_unit_test(plain_names),
 		cmocka_unit_test(no_symbols_wanted),
 #if defined(HAVE_LIBDW)
 		cmocka_unit_test(wrappers_blame_their_caller),
