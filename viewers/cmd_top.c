@@ -331,7 +331,10 @@ static int look_once(struct watch *watch, const struct top_arguments *arguments)
 	paths = calloc(targets.count + 1, sizeof(*paths));
 	for (unsigned i = 0; paths && i < targets.count; i++) {
 		paths[i] = targets.items[i].path;
-		running += targets.items[i].life != CONTROL_ENDED;
+		/* Whether one on another machine lives is known from its recording alone. */
+		running += targets.items[i].life == CONTROL_RUNNING ||
+			   (targets.items[i].life == CONTROL_ELSEWHERE &&
+			    !atomic_load(&targets.items[i].header->ended));
 	}
 	/* Of a directory the newest run, as a report takes it. */
 	options.all_runs = false;

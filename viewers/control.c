@@ -21,11 +21,14 @@
 
 /* --- is it alive ------------------------------------------------------------------------------ */
 
-/* Field 22 of /proc/PID/stat; 0 when there is no such process. */
+/* When it started, from /proc/PID/stat; 0 when there is no such process, or only what its parent has not asked
+ * for yet: a zombie without other threads. */
 static uint64_t start_ticks(pid_t pid)
 {
-	char path[64], text[1024];
+	enum { STATE = 3, THREADS = 20, START = 22 };
+	char path[64], text[1024], state = 0;
 	const char *at;
+	bool last = false;
 	FILE *file;
 	size_t n;
 
@@ -37,9 +40,13 @@ static uint64_t start_ticks(pid_t pid)
 	(void)fclose(file);
 	text[n] = '\0';
 	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) : 0;
+	for (int field = STATE; at && (at = strchr(at + 1, ' ')) && field < START; field++) {
+		if (field == STATE)
+			state = at[1];
+		else if (field == THREADS)
+			last = strtol(at, NULL, 10) <= 1;
+	}
+	return at && !(last && (state == 'Z' || state == 'X')) ? strtoull(at, NULL, 10) : 0;
 }
 
 static enum control_life life_of(const struct spool_header *h)

@@ -32,6 +32,12 @@ make_recording_SRCS := tests/bench/make_recording.c
 make_recording_CFLAGS := -ftls-model=initial-exec
 make_recording_LIBS := libspoolwriter libevents
 
+# bench_top.sh, top.sh
+TEST_PROGRAMS += watched_loop
+watched_loop_SRCS := tests/bench/watched_loop.c
+watched_loop_CFLAGS := -ftls-model=initial-exec
+watched_loop_LIBS := libspoolwriter libevents
+
 # The page's script with its libraries: from the npm registry, as viewers/page/package-lock.json pins them.
 # Needs node; building Waylay does not, since the result is in the source.
 .PHONY: viewers

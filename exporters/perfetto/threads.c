@@ -112,6 +112,21 @@ static void put_flow(struct thread_export *export, const struct type_cache *cach
 			       flow_id(export->process, kind, export->thread, item->ordinal));
 }
 
+/* The line to blame, of calls whose stack says it but which have no track of their own where it would be: staged
+ * ones, and registrations. Queries cannot tell it from the stack. */
+static void put_place(struct trace *trace, const struct type_cache *cache,
+		      const struct nest_item *item)
+{
+	int stack = model_arg_index(cache->type, "stack");
+
+	if (trace->options->no_args || stack < 0 ||
+	    (cache->type != wl_event_type(WL_EV_ofi_mr_reg) &&
+	     model_event_class(&item->event) != WL_call_class_stages))
+		return;
+	arg_text(trace, "place",
+		 model_place(trace->model, trace->process, (uint32_t)item->event.args[stack]));
+}
+
 static void put_synchronization_args(struct trace *trace, const struct type_cache *cache,
 				     const struct model_thread *thread,
 				     const struct nest_item *item)
@@ -183,6 +198,8 @@ static void on_begin(void *user, const struct nest_item *item, int64_t ts, bool 
 		arg_bool(trace, "did_not_return", true);
 	else
 		args_event(trace, cache, &item->event);
+	if (!continued && !item->inflight)
+		put_place(trace, cache, item);
 	if (!continued)
 		put_flow(export, cache, item);
 	if (stack)

@@ -61,6 +61,22 @@ wait $top || fail "top when the job was killed: $(cat top.err)"
 expect 0 waylay top killed
 matches_report out killed
 
+# --- a job that has ended and that nobody has waited for is no running one
+# shellcheck disable=SC2046
+cat >unreaped.py <<'EOF2'
+import os, subprocess, sys
+environment = {**os.environ, "WAYLAY_DIR": "unreaped", "LD_PRELOAD": sys.argv[1]}
+job = subprocess.Popen(sys.argv[2:], env=environment, stdout=subprocess.DEVNULL)
+while os.waitid(os.P_PID, job.pid, os.WEXITED | os.WNOWAIT).si_pid != job.pid:
+    pass
+done = subprocess.run(["waylay", "top", "--interval", "50ms", str(job.pid)], capture_output=True, text=True, timeout=60)
+assert done.returncode == 1, done
+done = subprocess.run(["waylay", "top", "--interval", "50ms", "unreaped"], capture_output=True, text=True, timeout=60)
+assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done
+EOF2
+# shellcheck disable=SC2046
+python3 unreaped.py "$build/libwaylay.so" $(sampler naive 11) || fail "a job that was not waited for"
+
 # --- a terminal of 80x24: a screen that fits, q ends it and the terminal is as before
 command -v python3 >/dev/null || exit 0
 cat >terminal.py <<'EOF2'

@@ -27,16 +27,12 @@ def same(what, have, want):
 
 totals = report["totals"]
 same("totals", ask("sync", "SELECT * FROM waylay_sync_totals"), [(totals["synchronizations"], totals["staged"], totals["held_ns"])])
-# A folded wait is listed under its own rule there, under its copy's here: the same where none is folded.
-whole = [site for site in report["sites"] if not site["folded"] and site["class"] == "waits"]
-folded = {site["place"] for site in report["sites"] if site["folded"]}
-same("places", [row for row in ask("sync", "SELECT place, rule, class, count, held_ns, bytes FROM waylay_sync_by_place") if row[0] not in folded and row[2] == "waits"],
-     [(site["place"], site["rule"], site["class"], site["count"], site["held_ns"], site["bytes"]) for site in whole if site["place"] not in folded])
-same("staged rules", ask("sync", "SELECT rule, sum(count), sum(held_ns), sum(bytes) FROM waylay_sync_by_place WHERE class = 'stages' GROUP BY rule"),
-     [(rule, *(sum(site[key] for site in report["sites"] if site["rule"] == rule and site["class"] == "stages") for key in ("count", "held_ns", "bytes")))
-      for rule in {site["rule"] for site in report["sites"] if site["class"] == "stages"}])
+same("places", ask("sync", "SELECT place, rule, class, count, folded, held_ns, held_max_ns, bytes FROM waylay_sync_by_place"),
+     [tuple(site[key] for key in ("place", "rule", "class", "count", "folded", "held_ns", "held_max_ns", "bytes")) for site in report["sites"]])
 registrations = report["registrations"]
 same("registrations", ask("mr", "SELECT * FROM waylay_mr_totals"), [(registrations["count"], registrations["repeated"], registrations["bytes"])])
+same("registrations by place", ask("mr", "SELECT place, count, repeated, held_ns, bytes FROM waylay_mr_by_place"),
+     [tuple(site[key] for key in ("place", "count", "repeated", "held_ns", "bytes")) for site in registrations["sites"]])
 curve = registrations["cache"]["by_entries"]
 for capacity, hits, saved in curve[::max(1, len(curve) // 4)]:
     same(f"a cache of {capacity}", ask("mr", f"SELECT * FROM waylay_mr_cache({capacity})"), [(hits, saved)])

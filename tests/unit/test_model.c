@@ -435,10 +435,33 @@ static void more_than_can_be_open(void **state)
 	model_close(model);
 }
 
+/* Whatever event has a class, the model knows it: reports and gates count by that alone. */
+static void classes(void **state)
+{
+	unsigned with_class = 0;
+
+	(void)state;
+	for (unsigned number = 0; number < WL_EV_MAX; number++) {
+		const struct wl_event_type *type = wl_event_type(number);
+		struct trace_event event = {.type = type};
+		int at = type ? model_arg_index(type, "cls") : -1;
+
+		if (at < 0)
+			continue;
+		with_class++;
+		for (unsigned cls = 0; cls < WL_call_class_MAX; cls++) {
+			event.args[at] = cls;
+			assert_int_equal(model_event_class(&event), cls);
+		}
+	}
+	assert_true(with_class >= 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts),
+		cmocka_unit_test(classes),
 		cmocka_unit_test(numbers_and_order),
 		cmocka_unit_test(runs),
 		cmocka_unit_test(duplicates),

@@ -10,6 +10,8 @@ CREATE PERFETTO TABLE waylay_mr(
   -- What it cost.
   dur DURATION,
   upid LONG,
+  -- Line of source to blame.
+  place STRING,
   addr LONG,
   bytes LONG,
   -- Of the first and behind the last page.
@@ -24,6 +26,7 @@ WITH
   calls AS (
     SELECT
       slice.id, slice.ts, slice.dur, thread.upid,
+      coalesce(EXTRACT_ARG(slice.arg_set_id, 'debug.place'), '(no stack)') AS place,
       EXTRACT_ARG(slice.arg_set_id, 'debug.addr') AS addr,
       coalesce(EXTRACT_ARG(slice.arg_set_id, 'debug.bytes'), 0) AS bytes
     FROM slice
@@ -37,7 +40,7 @@ WITH
     FROM calls
   )
 SELECT
-  id, ts, dur, upid, addr, bytes, first_page, end_page,
+  id, ts, dur, upid, place, addr, bytes, first_page, end_page,
   row_number() OVER (PARTITION BY upid, first_page, end_page ORDER BY ts + dur, id) > 1 AS repeated,
   row_number() OVER (PARTITION BY upid ORDER BY ts + dur, id) AS number
 FROM pages;
@@ -88,3 +91,16 @@ CREATE PERFETTO VIEW waylay_mr_totals(
 ) AS
 SELECT count() AS count, coalesce(sum(repeated), 0) AS repeated, coalesce(sum(bytes), 0) AS bytes
 FROM waylay_mr;
+
+-- `registrations.sites` of the report.
+CREATE PERFETTO VIEW waylay_mr_by_place(
+  place STRING,
+  count LONG,
+  repeated LONG,
+  held_ns LONG,
+  bytes LONG
+) AS
+SELECT place, count() AS count, sum(repeated) AS repeated, sum(dur) AS held_ns, sum(bytes) AS bytes
+FROM waylay_mr
+GROUP BY place
+ORDER BY held_ns DESC, count DESC;

@@ -19,11 +19,13 @@ CREATE PERFETTO TABLE waylay_sync(
   rule STRING,
   -- waits or stages.
   class STRING,
-  -- Line of source to blame; NULL for staged calls, whose stack is in the trace alone.
+  -- Line of source to blame.
   place STRING,
   bytes LONG,
   -- 1: counted with the copy before it.
-  folded LONG
+  folded LONG,
+  -- Rule of the synchronization that it is part of: of a folded wait the copy's.
+  counted_rule STRING
 ) AS
 WITH
   held AS (
@@ -45,6 +47,7 @@ WITH
       EXTRACT_ARG(slice.arg_set_id, 'debug.bytes') AS bytes,
       EXTRACT_ARG(slice.arg_set_id, 'debug.cls') AS class,
       EXTRACT_ARG(slice.arg_set_id, 'debug.rule') AS call_rule,
+      EXTRACT_ARG(slice.arg_set_id, 'debug.place') AS call_place,
       EXTRACT_ARG(slice.arg_set_id, 'debug.op') AS op
     FROM slice
     JOIN thread_track ON thread_track.id = slice.track_id
@@ -57,7 +60,7 @@ WITH
       calls.*, held.id AS held_id, held.rule, held.place,
       LAG(calls.name) OVER before AS last_name, LAG(calls.category) OVER before AS last_category,
       LAG(calls.class) OVER before AS last_class, LAG(calls.stream) OVER before AS last_stream,
-      LAG(held.place) OVER before AS last_place
+      LAG(held.place) OVER before AS last_place, LAG(held.rule) OVER before AS last_rule
     FROM calls
     LEFT JOIN held
       ON held.upid = calls.upid AND held.ts = calls.ts AND held.dur = calls.dur AND held.call = calls.name
@@ -67,28 +70,31 @@ WITH
         AND calls.name NOT GLOB 'cuStreamWaitEvent*'
       OR calls.op = 'prefetch'
     WINDOW before AS (PARTITION BY calls.utid ORDER BY calls.ts + calls.dur, calls.call_id)
+  ),
+  waits AS (
+    SELECT
+      held.*, coalesce(ordered.bytes, 0) AS bytes, ordered.last_rule,
+      coalesce(
+        ordered.category = 'cuda_sync' AND held.rule IN ('stream_wait', 'legacy_wait')
+        AND ordered.last_category = 'cuda_copy' AND ordered.last_name NOT GLOB 'cuMemset*'
+        AND ordered.last_class = 'waits' AND ordered.last_stream IS ordered.stream
+        AND ordered.last_place = held.place,
+        0
+      ) AS folded
+    FROM held
+    LEFT JOIN ordered ON ordered.held_id = held.id
   )
 SELECT
-  held.id, held.ts, held.dur, held.upid, held.tid, held.call, held.rule, held.class, held.place,
-  coalesce(ordered.bytes, 0) AS bytes,
-  coalesce(
-    ordered.category = 'cuda_sync' AND held.rule IN ('stream_wait', 'legacy_wait')
-    AND ordered.last_category = 'cuda_copy' AND ordered.last_name NOT GLOB 'cuMemset*'
-    AND ordered.last_class = 'waits' AND ordered.last_stream IS ordered.stream
-    AND ordered.last_place = held.place,
-    0
-  ) AS folded
-FROM held
-LEFT JOIN ordered ON ordered.held_id = held.id
+  id, ts, dur, upid, tid, call, rule, class, place, bytes, folded, iif(folded, last_rule, rule) AS counted_rule
+FROM waits
 UNION ALL
 SELECT
-  call_id AS id, ts, dur, upid, tid, name AS call, call_rule AS rule, class, NULL AS place,
-  coalesce(bytes, 0) AS bytes, 0 AS folded
+  call_id AS id, ts, dur, upid, tid, name AS call, call_rule AS rule, class,
+  coalesce(call_place, '(no stack)') AS place, coalesce(bytes, 0) AS bytes, 0 AS folded, call_rule AS counted_rule
 FROM ordered
 WHERE held_id IS NULL AND class = 'stages';
 
--- Each place, rule and class, costliest first: `sites` of the report, but for how folded waits are spread: here
--- they are under the rule of the copy only in the counts.
+-- Each place, rule and class, costliest first: `sites` of the report.
 CREATE PERFETTO VIEW waylay_sync_by_place(
   place STRING,
   rule STRING,
@@ -97,13 +103,14 @@ CREATE PERFETTO VIEW waylay_sync_by_place(
   count LONG,
   folded LONG,
   held_ns LONG,
+  held_max_ns LONG,
   bytes LONG
 ) AS
 SELECT
-  place, rule, class, sum(NOT folded) AS count, sum(folded) AS folded, sum(dur) AS held_ns,
-  sum(iif(folded, 0, bytes)) AS bytes
+  place, counted_rule AS rule, class, sum(NOT folded) AS count, sum(folded) AS folded, sum(dur) AS held_ns,
+  max(dur) AS held_max_ns, sum(iif(folded, 0, bytes)) AS bytes
 FROM waylay_sync
-GROUP BY place, rule, class
+GROUP BY place, counted_rule, class
 ORDER BY held_ns DESC, count DESC;
 
 -- `totals` of the report.
