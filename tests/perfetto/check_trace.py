@@ -12,6 +12,7 @@ the recording's own records: name, begin, duration, parent, track.
 Prints one line of counts and exits 0, or prints what is wrong and exits 1; 77 without protobuf.
 """
 import json
+import re
 import sys
 from collections import Counter, defaultdict
 
@@ -357,7 +358,16 @@ class Against:
 
     @staticmethod
     def arguments(key, got, wanted, cut):
-        extra = {'continued', 'open_at_end'}
+        extra = {'continued', 'open_at_end', 'place'}
+        for item in got:
+            # The line to blame, of calls that have no track of their own: one of its stack's.
+            place = item.args.get('place')
+            if place is None:
+                continue
+            known = ['%s:%s in %s' % (file, line, function) for function, file, line in item.frames or () if file and line]
+            if item.name[:9] != 'fi_mr_reg' and item.args.get('cls') != 'stages' or \
+                    re.match(r'.+:\d+ in ', place) and place not in known or bool(item.frames) == (place == '(no stack)'):
+                raise Wrong('%s at %d is blamed on %s, its stack is %s' % (item.name, item.begin, place, known))
         keep = 1 if cut else 3
         compare('arguments of thread %s' % (key,),
                 [(item.key()[:keep], tuple(sorted((name, value) for name, value in item.args.items()
