@@ -350,4 +350,40 @@ int table_export(struct model *model, const char *path, enum table_format format
 uint32_t table_mask(const char *name);
 const char *table_name(unsigned number);
 
+/* --- for those who write and draw themselves ------------------------------------------------------ */
+
+/* Where something goes: a file that gets its name when it is complete, or the standard output. */
+struct output {
+	const char *path; /* final name, "-" standard output */
+	char *temporary;  /* NULL: written in place (standard output, devices, pipes) */
+	int fd;
+	int error; /* first failure, -errno; later writes do nothing */
+	uint64_t bytes;
+};
+
+/* 0 or -errno with one line in err. */
+int output_open(struct output *output, const char *path, char *err, size_t err_size);
+void output_write(struct output *output, const void *data, size_t bytes);
+/* error: 0 to complete the file, or why not: then nothing is left behind. Returns error, or the first
+ * failure of writing; err then has one line (unless error was given and err is filled already). */
+int output_close(struct output *output, int error, char *err, size_t err_size);
+/* Bytes in a finished file, 0 if it cannot be asked. */
+uint64_t output_size(const char *path);
+
+/* Slices that overlap, spread over as few lanes as hold them without overlap. */
+struct lane {
+	int64_t end_ns; /* of its last slice */
+	uint32_t number;
+};
+
+struct lanes {
+	struct lane *lanes; /* in order of end_ns */
+	uint32_t count, capacity;
+};
+
+/* A lane for a slice, given in order of their ends: one whose last slice is over when this begins.
+ * Its number, from 0 on; equal to the count so far for a new lane; -1 without memory. */
+int64_t lanes_take(struct lanes *lanes, int64_t begin_ns, int64_t end_ns);
+void lanes_done(struct lanes *lanes);
+
 #endif

@@ -5,7 +5,7 @@
 #ifndef WAYLAY_EXPORTERS_JSON_H
 #define WAYLAY_EXPORTERS_JSON_H
 
-#include "exporters/output.h"
+#include "exporters/exporters.h"
 
 #include <stdbool.h>
 

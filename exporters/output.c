@@ -2,7 +2,7 @@
  *
  * Output files: written under a temporary name beside the final one, renamed when complete.
  */
-#include "exporters/output.h"
+#include "exporters/exporters.h"
 
 #include <errno.h>
 #include <fcntl.h>

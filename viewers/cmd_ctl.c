@@ -2,7 +2,7 @@
  *
  * waylay ctl: what running jobs record, and when.
  */
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 #include "tracer/spool/spool.h"
 #include "viewers/control.h"
 #include "viewers/options.h"

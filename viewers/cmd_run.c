@@ -3,8 +3,7 @@
  * waylay run: traces a command, then exports, reports and judges. Under a launcher's rank variables it
  * only sets the job up and becomes it.
  */
-#include "tracer/inject/ranks.h"
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 #include "viewers/door.h"
 #include "viewers/gate.h"
 #include "viewers/lttng.h"

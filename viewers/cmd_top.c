@@ -7,7 +7,7 @@
 #include "viewers/options.h"
 #include "viewers/viewers.h"
 
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -9,7 +9,7 @@
 #include "viewers/view_server.h"
 #include "viewers/viewers.h"
 
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #ifndef WAYLAY_VIEWERS_CONTROL_H
 #define WAYLAY_VIEWERS_CONTROL_H
 
-#include "tracer/spool/format.h"
+#include "tracer/spool/spool.h"
 
 #include <limits.h>
 #include <stdbool.h>

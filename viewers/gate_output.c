@@ -6,7 +6,7 @@
  */
 #include "viewers/gate.h"
 
-#include "exporters/output.h"
+#include "exporters/exporters.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -5,7 +5,7 @@
  */
 #include "viewers/html.h"
 
-#include "exporters/output.h"
+#include "exporters/exporters.h"
 #include "viewers/viewers.h"
 
 #include <errno.h>

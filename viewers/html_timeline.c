@@ -3,7 +3,7 @@
  * Events for the page's timeline: rows (tracks) of processes and threads, packed as numbers. At most so
  * many are kept; the shortest are left out, all rows alike.
  */
-#include "exporters/model/lanes.h"
+#include "exporters/exporters.h"
 #include "viewers/html.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #ifndef WAYLAY_VIEWERS_LTTNG_H
 #define WAYLAY_VIEWERS_LTTNG_H
 
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 
 #include <limits.h>
 

@@ -7,7 +7,6 @@
 
 #include "exporters/json_args.h"
 #include "exporters/exporters.h"
-#include "exporters/model/lanes.h"
 #include "exporters/model/number_map.h"
 
 struct chrome {

@@ -3,7 +3,7 @@
  * Lanes, best fit: the lane that has been free for the shortest time is taken, which needs no more
  * lanes than slices overlap when they come in order of their ends.
  */
-#include "exporters/model/lanes.h"
+#include "exporters/exporters.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #define WAYLAY_EXPORTERS_PERFETTO_COMPRESS_H
 
 #include "exporters/exporters.h"
-#include "exporters/output.h"
 
 struct compressor;
 

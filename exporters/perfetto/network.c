@@ -3,7 +3,7 @@
  * What no single thread shows: transfers from post to completion, registrations from birth to close,
  * ranges across threads, and the counters that follow from them. One merged pass over a process.
  */
-#include "exporters/model/lanes.h"
+#include "exporters/exporters.h"
 #include "exporters/model/walk.h"
 #include "exporters/perfetto/trace.h"
 

@@ -3,7 +3,7 @@
  * Threads: what each did, call by call, and its synchronizations once more on a track of their own.
  */
 #include "exporters/model/kineto.h"
-#include "exporters/model/lanes.h"
+#include "exporters/exporters.h"
 #include "exporters/model/match.h"
 #include "exporters/model/walk.h"
 #include "exporters/perfetto/trace.h"

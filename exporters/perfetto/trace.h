@@ -8,7 +8,6 @@
 
 #include "exporters/exporters.h"
 #include "exporters/model/number_map.h"
-#include "exporters/output.h"
 #include "exporters/perfetto/pb.h"
 
 /* Builtin clocks, and the one of each sequence whose timestamps are differences. */

@@ -23,7 +23,7 @@ struct table_sink *table_sqlite_open(const char *path, uint32_t tables, int *err
 #else
 
 #include "exporters/model/text.h"
-#include "exporters/output.h"
+#include "exporters/exporters.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

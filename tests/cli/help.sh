@@ -32,7 +32,7 @@ fits 60 waylay run --help
 cp out help_run
 # Every setting has its option there.
 sed -n 's/^WL_SETTING([a-z_]*, "[A-Z_]*", "\([a-z-]*\)",.*/\1/p' \
-	"$WAYLAY_SOURCE/tracer/inject/settings.def" >options
+	"$WAYLAY_SOURCE/tracer/settings/settings.def" >options
 [ "$(wc -l <options)" -ge 10 ] || fail "settings.def was not understood"
 while read -r option; do
 	[ -z "$option" ] || says help_run "--$option"

@@ -45,7 +45,7 @@ grep -q 'Xr waylay-check 1' "$man/waylay-run.1" || fail "waylay-run.1 does not p
 
 # --- settings: variable, option and default of each
 sed -n 's/^WL_SETTING([a-z_]*, "\([A-Z_]*\)", "\([a-z-]*\)", [A-Z]*, "\([^"]*\)",.*/\1 \2:\3/p' \
-	"$WAYLAY_SOURCE/tracer/inject/settings.def" >settings
+	"$WAYLAY_SOURCE/tracer/settings/settings.def" >settings
 [ "$(wc -l <settings)" -ge 12 ] || fail "settings.def was not understood"
 while IFS=: read -r names default; do
 	variable=${names%% *}

@@ -14,7 +14,7 @@ unset WAYLAY_BUILD WAYLAY_SOURCE
 
 # VARIABLE OPTION TYPE, - for no option
 sed -n 's/^WL_SETTING([a-z_]*, "\([A-Z_]*\)", "\([a-z-]*\)", \([A-Z]*\),.*/\1 \2 \3/p' \
-	"$source/tracer/inject/settings.def" | sed 's/  / - /' >settings
+	"$source/tracer/settings/settings.def" | sed 's/  / - /' >settings
 [ "$(wc -l <settings)" -ge 12 ] || fail "settings.def was not understood"
 
 long=$(head -c 5000 /dev/zero | tr '\0' x)

@@ -2,7 +2,7 @@
  *
  * Settings: every row is well formed, values are read strictly, errors say what would do.
  */
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 
 #include <errno.h>
 #include <setjmp.h>

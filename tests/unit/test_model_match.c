@@ -5,7 +5,7 @@
 #include "tests/unit/export_check.h"
 #include "tests/unit/synthetic_reader.h"
 
-#include "exporters/model/lanes.h"
+#include "exporters/exporters.h"
 
 #include <stdio.h>
 #include <stdlib.h>

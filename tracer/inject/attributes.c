@@ -5,7 +5,6 @@
  */
 #include "tracer/inject/attributes.h"
 #include "tracer/inject/inject.h"
-#include "tracer/inject/ranks.h"
 
 #include <fcntl.h>
 #include <gnu/libc-version.h>

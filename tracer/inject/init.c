@@ -8,7 +8,6 @@
 #include "tracer/inject/attributes.h"
 #include "tracer/inject/elf.h"
 #include "tracer/inject/inject.h"
-#include "tracer/inject/ranks.h"
 #include "tracer/inject/sink.h"
 #include "tracer/inject/symbols.h"
 

@@ -7,14 +7,14 @@
 #ifndef WAYLAY_TRACER_INJECT_H
 #define WAYLAY_TRACER_INJECT_H
 
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 #include "tracer/spool/spool.h"
 
 #pragma GCC visibility push(hidden) /* declarations too: one load, no detour by the GOT */
 
 #define WL_EXPORT __attribute__((visibility("default")))
 
-/* --- settings (settings.c, settings.def) ------------------------------------------------------ */
+/* --- settings (tracer/settings) ------------------------------------------------------ */
 
 /* What the job's environment asks for; see settings.h. */
 extern struct wl_settings wl_settings;

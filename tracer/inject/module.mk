@@ -2,13 +2,13 @@ SHARED += libwaylay.so
 # Wrappers in subfolders: each adds its own sources, so that areas stay apart.
 libwaylay.so_SRCS := $(wildcard tracer/inject/*.c tracer/inject/*.S tracer/inject/cuda/*.c tracer/inject/nvtx/*.c tracer/inject/cupti/*.c) \
 	$(if $(HAVE_LIBFABRIC),$(wildcard tracer/inject/ofi/*.c)) \
-	tracer/events/events.c $(wildcard tracer/spool/writer*.c) tracer/spool/copy.c
+	tracer/events/events.c $(wildcard tracer/settings/*.c tracer/spool/writer*.c) tracer/spool/copy.c
 libwaylay.so_CFLAGS := $(if $(HAVE_LIBFABRIC),-DHAVE_LIBFABRIC=1 $(call pkg_cflags,libfabric)) -ftls-model=initial-exec
 libwaylay.so_DEPS := tracer/inject/libwaylay.map
 libwaylay.so_LDFLAGS := -Wl,-soname,libwaylay.so -Wl,--no-undefined -Wl,-z,nodelete \
 	-Wl,--version-script=tracer/inject/libwaylay.map
 LIBS += libsettings
-libsettings_SRCS := tracer/inject/settings.c tracer/inject/ranks.c
+libsettings_SRCS := $(wildcard tracer/settings/*.c)
 
 ifneq ($(HAVE_CMOCKA),)
 UNIT_TESTS += test_inject_settings test_inject_elf test_inject_pylines

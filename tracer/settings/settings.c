@@ -3,7 +3,7 @@
  * Reading the WAYLAY_* settings. Strict: a value that is not understood is an error with what would
  * be accepted, a variable that does not exist is one too, since it is mostly a misspelt one.
  */
-#include "tracer/inject/settings.h"
+#include "tracer/settings/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const struct wl_setting rows[] = {
 	 argument,                                                                                 \
 	 help,                                                                                     \
 	 offsetof(struct wl_settings, field)},
-#include "tracer/inject/settings.def"
+#include "tracer/settings/settings.def"
 };
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 

@@ -2,7 +2,7 @@
  *
  * The rank that a launcher gave this process. Used inside the job and by the `waylay` command.
  */
-#include "tracer/inject/ranks.h"
+#include "tracer/settings/settings.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The WAYLAY_* settings: what there is (for --help and option parsing) and how values are read.
- * Used inside the job and by the `waylay` command; depends on nothing else.
+ * And the job's place among ranks. Used inside the job and by the `waylay` command; depends on nothing else.
  */
-#ifndef WAYLAY_TRACER_INJECT_SETTINGS_H
-#define WAYLAY_TRACER_INJECT_SETTINGS_H
+#ifndef WAYLAY_TRACER_SETTINGS_H
+#define WAYLAY_TRACER_SETTINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +123,11 @@ bool wl_time_parse(const char *value, uint64_t *ns);
  * which must outlive settings). 0, or -EINVAL with one line in err. */
 int wl_settings_read(struct wl_settings *settings, char *const *environment, char *err,
 		     size_t err_size);
+
+/* What the launcher (torchrun, Open MPI, MPICH and its kin, PMIx, Slurm) says about this process's place; -1
+ * each where nothing is known. */
+void wl_ranks_read(int *rank, int *world_size, int *local_rank);
+/* The launcher's name in words, NULL without one. */
+const char *wl_ranks_launcher(void);
 
 #endif
