@@ -65,6 +65,9 @@ struct device_ops {
 	int (*flush)(struct coll_device *device);
 	int (*identify)(struct coll_device *device, const void *address,
 			struct device_allocation *out);
+	/* Copies from and to this memory that others make are done when they say so: a provider that
+	 * copies within the device completes a message before the device has moved it. */
+	int (*settle)(struct coll_device *device, const void *address);
 	/* A DMA-BUF of the allocation that holds the range, and where in it the range begins; the
 	 * caller closes *fd. */
 	int (*export)(struct coll_device *device, const void *address, size_t bytes, int *fd,

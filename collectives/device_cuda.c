@@ -20,7 +20,7 @@ enum { STREAM_NON_BLOCKING = 1, EVENT_DISABLE_TIMING = 2 };
 enum { RESULT_NOT_READY = 600 };
 enum { ATTRIBUTE_DMA_BUF = 124, ATTRIBUTE_FLUSH_OPTIONS = 117 };
 enum { FLUSH_BY_HOST = 1, FLUSH_THIS_CONTEXT = 0, FLUSH_TO_OWNER = 100 };
-enum { POINTER_BUFFER_ID = 7 };
+enum { POINTER_SYNC_MEMOPS = 6, POINTER_BUFFER_ID = 7 };
 enum { HANDLE_DMA_BUF = 1 };
 
 /* Enough blocks for every multiprocessor to have its loads under way. */
@@ -34,6 +34,8 @@ enum { HANDLE_DMA_BUF = 1 };
 	MUST(event_query, "cuEventQuery", (struct CUevent_st * event))                             \
 	MUST(pointer_attribute, "cuPointerGetAttribute",                                           \
 	     (void *data, int attribute, unsigned long long address))                              \
+	MUST(set_attribute, "cuPointerSetAttribute",                                               \
+	     (const void *value, int attribute, unsigned long long address))                       \
 	MUST(address_range, "cuMemGetAddressRange_v2",                                             \
 	     (unsigned long long *base, size_t *bytes, unsigned long long address))                \
 	MAY(export_range, "cuMemGetHandleForAddressRange",                                         \
@@ -294,6 +296,18 @@ static int cuda_dev_identify(struct coll_device *device, const void *address,
 	return keep_words(self, err);
 }
 
+static int cuda_dev_settle(struct coll_device *device, const void *address)
+{
+	struct device_cuda *self = self_of(device);
+	const unsigned on = 1;
+
+	return keep_words(self,
+			  cuda_check(self->cuda,
+				     self->driver.set_attribute(&on, POINTER_SYNC_MEMOPS,
+								address_of(address)),
+				     "making copies of the memory at %p synchronous", address));
+}
+
 static int cuda_dev_export(struct coll_device *device, const void *address, size_t bytes, int *fd,
 			   uint64_t *offset)
 {
@@ -362,6 +376,7 @@ static const struct device_ops cuda_ops = {
 	.average = cuda_dev_average,
 	.flush = cuda_dev_flush,
 	.identify = cuda_dev_identify,
+	.settle = cuda_dev_settle,
 	.export = cuda_dev_export,
 	.close = cuda_dev_close,
 };

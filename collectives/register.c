@@ -49,6 +49,9 @@ int coll_register_device(struct coll_comm *comm, const void *addr, size_t bytes,
 	int rc;
 
 	*out = NULL;
+	rc = comm->config.device->ops->settle(comm->config.device, addr);
+	if (rc)
+		return tp_fail(comm->tp, rc, "%s", comm->config.device->error);
 	rc = dmabuf_first ? by_dmabuf(comm, &range, out) : tp_register(comm->tp, &range, out);
 	/* Out of room is for the cache to solve. */
 	if (!rc || wanted != COLL_INTERFACE_AUTO || rc == -ENOMEM || rc == -ENOSPC || rc == -EAGAIN)

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-/* The clock and watch() are looked at once in so many idle polls: a poll can take 30 ns. */
-#define IDLE_POLLS_PER_LOOK 512
+/* The clock and watch() are looked at once in so many idle polls: a poll can take 30 ns. Where each
+ * of them offers the CPU to others, it can take long. */
+#define IDLE_POLLS_PER_LOOK   512
+#define YIELDING_POLLS_A_LOOK 16
 
 int64_t tp_now_ns(void)
 {
@@ -216,7 +218,7 @@ int tp_progress(struct transport *tp)
 	if (n < 0)
 		return n;
 	tp->idle++;
-	if (tp->idle % IDLE_POLLS_PER_LOOK == 0) {
+	if (tp->idle % (tp->idle > tp->spin ? YIELDING_POLLS_A_LOOK : IDLE_POLLS_PER_LOOK) == 0) {
 		int rc = idle_look(tp);
 
 		if (rc)

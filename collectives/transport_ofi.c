@@ -350,6 +350,8 @@ union mr_attr {
 static int mr_open_device(struct tp_ofi *t, const struct tp_range *range, uint64_t access,
 			  uint64_t key, struct fid_mr **mr)
 {
+	/* FI_HMEM_DEVICE_ONLY: the host cannot touch it. Without that, providers that could hand
+	 * the memory to the other process copy it through the host instead. */
 	struct iovec whole = {range->addr, range->bytes};
 	struct mr_dmabuf buffer = {.fd = range->dmabuf_fd,
 				   .offset = range->dmabuf_offset,
@@ -365,9 +367,9 @@ static int mr_open_device(struct tp_ofi *t, const struct tp_range *range, uint64
 	a.attr.iface = FI_HMEM_CUDA;
 	a.attr.device.cuda = range->device;
 	if (range->dmabuf_fd < 0)
-		return fi_mr_regattr(t->domain, &a.attr, 0, mr);
+		return fi_mr_regattr(t->domain, &a.attr, FI_HMEM_DEVICE_ONLY, mr);
 	a.attr.mr_iov = (const struct iovec *)(const void *)&buffer; /* a union from 1.20 on */
-	return fi_mr_regattr(t->domain, &a.attr, MR_DMABUF, mr);
+	return fi_mr_regattr(t->domain, &a.attr, MR_DMABUF | FI_HMEM_DEVICE_ONLY, mr);
 }
 
 static int mr_open(struct tp_ofi *t, const struct tp_range *range, struct fid_mr **mr)

@@ -40,6 +40,9 @@ struct tp_staged {
 	struct slot *slots;       /* the first half sends, the other half receives */
 	unsigned next_send;       /* where to look for a free slot first: the oldest */
 	unsigned next_recv;
+	/* Slots that are being copied, by lane, in the order in which the lane does them: only the
+	 * first needs asking after. */
+	unsigned *queue[DEVICE_LANE_MAX], queue_first[DEVICE_LANE_MAX], queued[DEVICE_LANE_MAX];
 };
 
 static struct tp_staged *staged(struct transport *tp)
@@ -171,17 +174,26 @@ static int hand_over(struct tp_staged *t, struct slot *slot)
 	return 0;
 }
 
+static int start_copy(struct tp_staged *t, struct slot *slot, enum device_lane lane, void *to,
+		      const void *from)
+{
+	unsigned index = index_of(t, slot);
+	int rc = t->device->ops->start(t->device, lane, index, to, from, slot->bytes);
+
+	if (rc)
+		return device_failed(t, rc);
+	t->queue[lane][(t->queue_first[lane] + t->queued[lane]++) % t->config.slots] = index;
+	slot->state = SLOT_COPYING;
+	return 0;
+}
+
 static int copy_down(struct tp_staged *t, struct slot *slot)
 {
 	const struct device_ops *ops = t->device->ops;
 	int rc;
 
-	if (t->config.pipelined) {
-		rc = ops->start(t->device, DEVICE_LANE_DOWN, index_of(t, slot), slot->bounce,
-				slot->device, slot->bytes);
-		slot->state = SLOT_COPYING;
-		return rc ? device_failed(t, rc) : 0;
-	}
+	if (t->config.pipelined)
+		return start_copy(t, slot, DEVICE_LANE_DOWN, slot->bounce, slot->device);
 	push(t, "copy to bounce buffer");
 	rc = ops->download(t->device, slot->bounce, slot->device, slot->bytes);
 	pop(t);
@@ -196,30 +208,41 @@ static int copy_up(struct tp_staged *t, struct slot *slot)
 
 	if (slot->inner.moved != slot->bytes) /* tp_complete() says so */
 		return finish(t, slot, slot->inner.moved);
-	if (t->config.pipelined) {
-		rc = ops->start(t->device, DEVICE_LANE_UP, index_of(t, slot), slot->device,
-				slot->bounce, slot->bytes);
-		slot->state = SLOT_COPYING;
-		return rc ? device_failed(t, rc) : 0;
-	}
+	if (t->config.pipelined)
+		return start_copy(t, slot, DEVICE_LANE_UP, slot->device, slot->bounce);
 	push(t, "copy from bounce buffer");
 	rc = ops->upload(t->device, slot->device, slot->bounce, slot->bytes);
 	pop(t);
 	return rc ? device_failed(t, rc) : finish(t, slot, slot->bytes);
 }
 
-static int slot_advance(struct tp_staged *t, struct slot *slot, bool receive)
+/* Takes what a lane has copied further. The number of slots that went on, or negative. */
+static int lane_advance(struct tp_staged *t, enum device_lane lane)
 {
-	int rc;
+	int n = 0;
 
-	switch (slot->state) {
-	case SLOT_COPYING:
-		rc = t->device->ops->copied(t->device, index_of(t, slot));
+	while (t->queued[lane]) {
+		unsigned index = t->queue[lane][t->queue_first[lane]];
+		struct slot *slot = &t->slots[index];
+		int rc = t->device->ops->copied(t->device, index);
+
 		if (rc < 0)
 			return device_failed(t, rc);
 		if (!rc)
-			return 0;
-		return receive ? finish(t, slot, slot->bytes) : hand_over(t, slot);
+			break;
+		t->queue_first[lane] = (t->queue_first[lane] + 1) % t->config.slots;
+		t->queued[lane]--;
+		n++;
+		rc = lane == DEVICE_LANE_UP ? finish(t, slot, slot->bytes) : hand_over(t, slot);
+		if (rc < 0)
+			return rc;
+	}
+	return n;
+}
+
+static int slot_advance(struct tp_staged *t, struct slot *slot, bool receive)
+{
+	switch (slot->state) {
 	case SLOT_READY:
 		return hand_over(t, slot);
 	case SLOT_MOVING:
@@ -318,12 +341,19 @@ static int staged_poll(struct transport *tp)
 
 	if (n < 0 || t->inner->broken)
 		return inner_failed(t, t->inner->broken ? t->inner->broken : n);
+	for (int lane = 0; lane < DEVICE_LANE_MAX; lane++) {
+		int moved = lane_advance(t, (enum device_lane)lane);
+
+		if (moved < 0)
+			return moved;
+		n += moved;
+	}
 	for (unsigned i = 0; i < t->config.slots; i++) {
 		struct slot *slot = &t->slots[i];
 		enum slot_state before = slot->state;
 		int rc;
 
-		if (before == SLOT_FREE)
+		if (before == SLOT_FREE || before == SLOT_COPYING)
 			continue;
 		rc = slot_advance(t, slot, i >= half(t));
 		if (rc < 0)
@@ -341,6 +371,8 @@ static void staged_free(struct tp_staged *t)
 		t->inner->ops->dereg(t->inner, t->region);
 	if (t->memory)
 		t->device->ops->host_release(t->device, t->memory);
+	for (int lane = 0; lane < DEVICE_LANE_MAX; lane++)
+		free(t->queue[lane]);
 	free(t->slots);
 	free(t);
 }
@@ -379,6 +411,11 @@ static int make_slots(struct tp_staged *t, char *error)
 	int rc;
 
 	t->slots = calloc(t->config.slots, sizeof(*t->slots));
+	for (int lane = 0; lane < DEVICE_LANE_MAX; lane++) {
+		t->queue[lane] = calloc(t->config.slots, sizeof(*t->queue[lane]));
+		if (!t->queue[lane])
+			return -ENOMEM;
+	}
 	if (!t->slots)
 		return -ENOMEM;
 	rc = t->device->ops->host_alloc(t->device, bytes, &memory);

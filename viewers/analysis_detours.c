@@ -170,6 +170,9 @@ static bool copy_event(struct detour_table *table, const struct trace_event *eve
 
 	if ((event->flags & WL_FLAG_CAPTURED) || (int64_t)MODEL_ARG(event, cuda_copy, status) != 0)
 		return true;
+	/* Within the device it is the direct path of processes that share one. */
+	if ((event->flags & WL_FLAG_IN_PROVIDER) && is_device(src) && is_device(dst))
+		return true;
 	if (event->flags & WL_FLAG_IN_PROVIDER) {
 		table->results.kinds[DETOUR_IN_PROVIDER].bytes += copy.bytes;
 		return copy_count(table, DETOUR_IN_PROVIDER, direction, &copy);

@@ -134,6 +134,12 @@ static int test_identify(struct coll_device *device, const void *address,
 	return 0;
 }
 
+static int test_settle(struct coll_device *device, const void *address)
+{
+	(void)device, (void)address;
+	return 0;
+}
+
 static int test_export(struct coll_device *device, const void *address, size_t bytes, int *fd,
 		       uint64_t *offset)
 {
@@ -164,6 +170,7 @@ static const struct device_ops test_ops = {
 	.average = test_average,
 	.flush = test_flush,
 	.identify = test_identify,
+	.settle = test_settle,
 	.export = test_export,
 	.close = test_close,
 };
