@@ -18,7 +18,7 @@ waylay_LDLIBS := $(VIEWERS_LDLIBS)
 MANPAGES += $(wildcard docs/man/*.1)
 
 ifeq ($(HAVE_CMOCKA),1)
-VIEWERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_analysis*.c tests/unit/test_gate*.c))
+VIEWERS_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_analysis*.c tests/unit/test_gate*.c tests/unit/test_pack.c))
 UNIT_TESTS += $(VIEWERS_TESTS)
 $(foreach t,$(VIEWERS_TESTS),$(eval $(t)_SRCS := tests/unit/$(t).c tests/unit/synthetic_reader.c) \
 	$(eval $(t)_CFLAGS := $(VIEWERS_CFLAGS) $(call pkg_cflags,cmocka)) \
@@ -52,3 +52,10 @@ BENCHES += bench_report
 bench_report_SRCS := tests/bench/bench_report.c
 bench_report_CFLAGS := -ftls-model=initial-exec
 bench_report_LIBS := libspoolwriter libevents
+
+.PHONY: fuzz-pack
+fuzz-pack: ## libFuzzer target of packed recordings (needs clang and libzstd)
+	@mkdir -p $(O)/fuzz
+	clang $(CPPFLAGS) -DHAVE_ZSTD=1 -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $(O)/fuzz/fuzz_pack tests/fuzz/fuzz_pack.c viewers/pack.c \
+		$(libspoolreader_SRCS) $(libevents_SRCS) $(call pkg_libs,libzstd) -lz

@@ -37,3 +37,10 @@ test_ctf_CFLAGS := $(call pkg_cflags,babeltrace2)
 test_ctf_LIBS := libctf libevents
 test_ctf_LDLIBS := $(call pkg_libs,babeltrace2) -lcmocka
 endif
+
+.PHONY: fuzz-ctf
+fuzz-ctf: ## libFuzzer target of the CTF reader (needs clang and babeltrace2)
+	@mkdir -p $(O)/fuzz
+	clang $(CPPFLAGS) $(call pkg_cflags,babeltrace2) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $(O)/fuzz/fuzz_ctf tests/fuzz/fuzz_ctf.c tests/unit/ctf_write.c \
+		$(CTF_SRCS) $(libctf_SRCS) $(libevents_SRCS) $(call pkg_libs,babeltrace2)
