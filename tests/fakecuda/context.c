@@ -22,6 +22,7 @@ static void self_free(void *arg)
 	for (unsigned i = 0; i < t->own_count; i++)
 		if (atomic_load(&t->own[i].ctx->alive) && t->own[i].ctx->id == t->own[i].ctx_id)
 			fc_stream_release(t->own[i].stream);
+	fc_ops_keep(t->ops);
 	free(t->own);
 	free(t);
 }

@@ -135,6 +135,7 @@ struct fc_op {
 	_Atomic unsigned refs;
 	uint64_t seq;
 	CUgraphNodeType type;
+	bool kept;         /* used again */
 	bool holds_launch; /* in a graph: the launch returns only when it is done (measured) */
 	void (*run)(const struct fc_op *op);
 	void (*drop)(struct fc_op *op);
@@ -147,6 +148,8 @@ struct fc_op {
 };
 struct fc_op *fc_op_new(CUgraphNodeType type, size_t data_bytes, void (*run)(const struct fc_op *));
 void fc_op_unref(struct fc_op *op);
+/* At thread exit: the thread's list goes to all. */
+void fc_ops_keep(struct fc_op *ops);
 
 /* --- threads and contexts (context.c) ----------------------------------------------------------- */
 
@@ -182,6 +185,33 @@ struct fc_ctx {
 struct fc_stream;
 struct fc_op;
 
+/* What is known about an address (memory.c). */
+enum fc_kind { FC_PAGEABLE, FC_DEVICE, FC_MANAGED, FC_HOST, FC_REGISTERED, FC_MAPPED };
+
+struct fc_range {
+	uintptr_t base;
+	size_t bytes;  /* as asked for */
+	size_t mapped; /* of the mapping; 0 if it is not ours */
+	enum fc_kind kind;
+	struct fc_ctx *ctx;
+	struct fc_device *dev;
+	unsigned flags;
+	int fd; /* the memfd behind it, or -1 */
+	size_t fd_offset;
+	unsigned sync_memops;
+	uint64_t id;
+	struct fc_pool *pool;
+	bool freeing;  /* a cuMemFreeAsync is on its way */
+	bool imported; /* opened from another process */
+	bool writable;
+	struct fc_mem *mem; /* FC_MAPPED: the physical allocation */
+};
+
+struct fc_near {
+	uint64_t changes; /* of the table, when it was found */
+	struct fc_range range;
+};
+
 struct fc_thread {
 	uint64_t id;
 	unsigned depth;
@@ -197,6 +227,9 @@ struct fc_thread {
 		uint64_t ctx_id;
 		struct fc_stream *stream;
 	} * own; /* per-thread default streams */
+	unsigned near_next;
+	struct fc_near near[2]; /* what was found last */
+	struct fc_op *ops;      /* done, to be used again */
 };
 /* The calling thread's record, made on first use; NULL if out of memory. */
 struct fc_thread *fc_self(void);
@@ -280,27 +313,6 @@ CUresult fc_ctx_drain(struct fc_ctx *ctx);
 void fc_events_forget(struct fc_ctx *ctx);
 
 /* --- memory (memory.c) -------------------------------------------------------------------------- */
-
-enum fc_kind { FC_PAGEABLE, FC_DEVICE, FC_MANAGED, FC_HOST, FC_REGISTERED, FC_MAPPED };
-
-struct fc_range {
-	uintptr_t base;
-	size_t bytes;  /* as asked for */
-	size_t mapped; /* of the mapping; 0 if it is not ours */
-	enum fc_kind kind;
-	struct fc_ctx *ctx;
-	struct fc_device *dev;
-	unsigned flags;
-	int fd; /* the memfd behind it, or -1 */
-	size_t fd_offset;
-	unsigned sync_memops;
-	uint64_t id;
-	struct fc_pool *pool;
-	bool freeing;  /* a cuMemFreeAsync is on its way */
-	bool imported; /* opened from another process */
-	bool writable;
-	struct fc_mem *mem; /* FC_MAPPED: the physical allocation */
-};
 
 /* A copy of the range that holds ptr; false if there is none. */
 bool fc_range_find(CUdeviceptr ptr, struct fc_range *out);

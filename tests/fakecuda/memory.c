@@ -13,6 +13,7 @@
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct fc_range **ranges; /* by base; they never overlap */
 static size_t range_count, range_cap;
+static _Atomic uint64_t changes; /* of the table; with the lock held for writing */
 
 /* --- the table -------------------------------------------------------------------------------------- */
 
@@ -37,14 +38,42 @@ static struct fc_range *range_at(uintptr_t ptr)
 	return i && ptr - ranges[i - 1]->base < ranges[i - 1]->bytes ? ranges[i - 1] : NULL;
 }
 
+/* A driver knows its memory without a lock: so do threads that ask for the same again. */
 bool fc_range_find(CUdeviceptr ptr, struct fc_range *out)
 {
+	struct fc_thread *t = fc_self();
+	/* Pairs with the release in table_unlock. */
+	uint64_t now = atomic_load_explicit(&changes, memory_order_acquire);
+	for (unsigned i = 0; t && i < FC_COUNT(t->near); i++) {
+		const struct fc_near *near = &t->near[i];
+		if (near->changes == now && ptr - near->range.base < near->range.bytes) {
+			*out = near->range;
+			return true;
+		}
+	}
 	pthread_rwlock_rdlock(&lock);
 	struct fc_range *r = range_at(ptr);
-	if (r)
+	if (r) {
 		*out = *r;
+		if (t) {
+			struct fc_near *near = &t->near[t->near_next++ % FC_COUNT(t->near)];
+			near->changes = atomic_load_explicit(&changes, memory_order_relaxed);
+			near->range = *r;
+		}
+	}
 	pthread_rwlock_unlock(&lock);
 	return r != NULL;
+}
+
+static void table_lock(void)
+{
+	pthread_rwlock_wrlock(&lock);
+}
+
+static void table_unlock(void)
+{
+	atomic_fetch_add_explicit(&changes, 1, memory_order_release);
+	pthread_rwlock_unlock(&lock);
 }
 
 /* With the lock held. */
@@ -90,16 +119,16 @@ static CUresult range_insert(const struct fc_range *range)
 
 CUresult fc_range_add(const struct fc_range *range)
 {
-	pthread_rwlock_wrlock(&lock);
+	table_lock();
 	CUresult rc = range_insert(range);
-	pthread_rwlock_unlock(&lock);
+	table_unlock();
 	return rc;
 }
 
 bool fc_range_take(CUdeviceptr ptr, bool (*match)(const struct fc_range *), struct fc_range *out)
 {
 	bool found = false;
-	pthread_rwlock_wrlock(&lock);
+	table_lock();
 	size_t i = ranges_upto(ptr);
 	if (i && ranges[i - 1]->base == ptr && (!match || match(ranges[i - 1]))) {
 		struct fc_range *r = ranges[i - 1];
@@ -110,17 +139,17 @@ bool fc_range_take(CUdeviceptr ptr, bool (*match)(const struct fc_range *), stru
 			(range_count - (i - 1)) * sizeof(struct fc_range *));
 		found = true;
 	}
-	pthread_rwlock_unlock(&lock);
+	table_unlock();
 	return found;
 }
 
 bool fc_range_update(CUdeviceptr ptr, void (*fn)(struct fc_range *, void *arg), void *arg)
 {
-	pthread_rwlock_wrlock(&lock);
+	table_lock();
 	struct fc_range *r = range_at(ptr);
 	if (r)
 		fn(r, arg);
-	pthread_rwlock_unlock(&lock);
+	table_unlock();
 	return r != NULL;
 }
 
@@ -214,7 +243,7 @@ void fc_range_unmap(struct fc_range *range)
 /* At the end of a context: what it allocated goes. */
 void fc_memory_forget(struct fc_ctx *ctx)
 {
-	pthread_rwlock_wrlock(&lock);
+	table_lock();
 	size_t kept = 0;
 	for (size_t i = 0; i < range_count; i++) {
 		struct fc_range *r = ranges[i];
@@ -229,7 +258,7 @@ void fc_memory_forget(struct fc_ctx *ctx)
 		free(r);
 	}
 	range_count = kept;
-	pthread_rwlock_unlock(&lock);
+	table_unlock();
 }
 
 static CUresult add_or_unmap(struct fc_range *range)

@@ -11,6 +11,7 @@
 
 #include "tracer/inject/cuda/classify.h"
 #include "tracer/inject/cuda/entry.h"
+#include "tracer/inject/cuda/map.h"
 #include "tracer/inject/cuda/ranges.h"
 
 #include <errno.h>
@@ -224,14 +225,39 @@ bool cu_library_unused(uint64_t library);
 /* Kernel names (names.c): interned name of a function, 0 if the driver does not tell. */
 uint32_t cu_kernel_name(uint64_t func);
 /* The same after a launch; whether that was the first we know of (into a capture: none). */
-uint32_t cu_kernel_launched(uint64_t func, bool captured, bool *first);
+enum { CU_KERNELS = 16384 };
+#define CU_LAUNCHED (UINT64_C(1) << 63)           /* at least once */
+extern struct cu_map_slot cu_kernels[CU_KERNELS]; /* handle -> CU_LAUNCHED | stamp << 32 | name */
+/* Raised when code is unloaded: a handle may then come back as another function. */
+extern _Atomic uint32_t cu_names_epoch;
+/* Ids are valid within one writer, names within one epoch. */
+static inline uint32_t cu_names_stamp(void)
+{
+	return (spool_generation() ^ atomic_load_explicit(&cu_names_epoch, memory_order_relaxed)
+					     << 16) &
+	       INT32_MAX;
+}
+uint32_t cu_kernel_launched_slow(uint64_t func, bool captured, bool *first);
+static inline __attribute__((always_inline)) uint32_t cu_kernel_launched(uint64_t func,
+									 bool captured, bool *first)
+{
+	const struct cu_map_slot *slot = cu_map_first(cu_kernels, CU_KERNELS - 1, func);
+	uint64_t value;
+
+	*first = false;
+	if (__builtin_expect(cu_map_slot_get(slot, func, &value) &&
+				     value >> 32 == (CU_LAUNCHED >> 32 | cu_names_stamp()),
+			     1))
+		return (uint32_t)value;
+	return cu_kernel_launched_slow(func, captured, first);
+}
 void cu_name_put(const void *func, const char *name);
 /* Handles may be used again for other functions. */
 void cu_names_forget(void);
 
-/* Local memory (local.c). After the first launch of a function: what it was if it made the context's local
- * memory grow. */
-void cu_launched_first(struct cu_launch *call);
+/* Local memory (local.c). After the first launch of a function: whether it made the context's local memory
+ * grow, which waits. */
+bool cu_local_memory_grew(uint64_t func);
 
 /* Polls (polls.c): the run of queries that this thread is in ends here. */
 struct cu_poll_run {

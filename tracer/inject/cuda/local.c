@@ -43,16 +43,13 @@ static bool grows(uint64_t bytes)
 }
 
 /* Known only after the launch: asking before would load the code, and take the launch's time for that away. */
-void cu_launched_first(struct cu_launch *call)
+bool cu_local_memory_grew(uint64_t func)
 {
 	int saved = errno;
+	bool grew = grows(bytes_of(func));
 
-	if (!call->ev.rule && grows(bytes_of(call->ev.func))) {
-		call->ev.rule = WL_rule_local_memory;
-		call->ev.cls = cu_classify_rule(call->ev.rule).cls;
-		call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-	}
 	errno = saved;
+	return grew;
 }
 
 void cu_limit_set(int limit, size_t value)

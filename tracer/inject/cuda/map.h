@@ -36,6 +36,23 @@ static inline uint32_t cu_map_at(const struct cu_map *map, uint64_t key, uint32_
 	return ((uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) + probe) & map->mask;
 }
 
+/* Where a key is first looked for. */
+static inline const struct cu_map_slot *cu_map_first(const struct cu_map_slot *slots, uint32_t mask,
+						     uint64_t key)
+{
+	return &slots[(uint32_t)((key * 0x9e3779b97f4a7c15u) >> 32) & mask];
+}
+
+/* The value of key if it is in this slot. */
+static inline bool cu_map_slot_get(const struct cu_map_slot *slot, uint64_t key, uint64_t *value)
+{
+	/* Pairs with the release store of the key in cu_map_put. */
+	if (atomic_load_explicit(&slot->key, memory_order_acquire) != key)
+		return false;
+	*value = atomic_load_explicit(&slot->value, memory_order_acquire);
+	return atomic_load_explicit(&slot->key, memory_order_relaxed) == key;
+}
+
 /* The value of key; false if it is not there. */
 static inline bool cu_map_get(const struct cu_map *map, uint64_t key, uint64_t *value)
 {

@@ -4,36 +4,26 @@
  */
 #include "tracer/inject/cuda/calls.h"
 
-#include "tracer/inject/cuda/map.h"
+struct cu_map_slot cu_kernels[CU_KERNELS];
+static const struct cu_map kernels = {.slots = cu_kernels, .mask = CU_KERNELS - 1};
 
-CU_MAP_DEFINE(kernels, 16384); /* handle -> LAUNCHED | stamp << 32 | string id */
+_Atomic uint32_t cu_names_epoch;
 
-#define LAUNCHED (UINT64_C(1) << 63) /* at least once */
-
-/* Raised when code is unloaded: a handle may then come back as another function. */
-static _Atomic uint32_t epoch;
-
-/* Ids are valid within one writer, names within one epoch; 0 when nothing can be interned. */
+/* 0 when nothing can be interned. */
 static uint64_t stamp(void)
 {
-	uint32_t generation = spool_generation();
-
-	if (!generation)
-		return 0;
-	return (uint64_t)((generation ^ atomic_load_explicit(&epoch, memory_order_relaxed) << 16) &
-			  INT32_MAX)
-	       << 32;
+	return spool_generation() ? (uint64_t)cu_names_stamp() << 32 : 0;
 }
 
 /* Whether the value is of this writer and epoch. */
 static bool is_current(uint64_t value)
 {
-	return (value & ~LAUNCHED) >> 32 == stamp() >> 32;
+	return (value & ~CU_LAUNCHED) >> 32 == stamp() >> 32;
 }
 
 void cu_names_forget(void)
 {
-	atomic_fetch_add_explicit(&epoch, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&cu_names_epoch, 1, memory_order_relaxed);
 }
 
 static uint32_t put(uint64_t func, const char *name)
@@ -83,20 +73,17 @@ uint32_t cu_kernel_name(uint64_t func)
 	return put(func, ask(func));
 }
 
-uint32_t cu_kernel_launched(uint64_t func, bool captured, bool *first)
+uint32_t cu_kernel_launched_slow(uint64_t func, bool captured, bool *first)
 {
 	uint64_t value = 0;
-	uint32_t id;
+	uint32_t id = cu_kernel_name(func);
 
-	*first = false;
-	if (__builtin_expect(
-		    cu_map_get(&kernels, func, &value) && value & LAUNCHED && is_current(value), 1))
-		return (uint32_t)value;
-	id = cu_kernel_name(func);
-	if (captured || !cu_map_get(&kernels, func, &value) || !is_current(value))
-		return id; /* not done yet, or it found no room */
+	if (!cu_map_get(&kernels, func, &value) || !is_current(value) || value & CU_LAUNCHED)
+		return id; /* it found no room, or was launched before */
+	if (captured)
+		return id; /* not done yet */
 	*first = true;
-	cu_map_put(&kernels, func, value | LAUNCHED);
+	cu_map_put(&kernels, func, value | CU_LAUNCHED);
 	return id;
 }
 
