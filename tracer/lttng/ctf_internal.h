@@ -28,8 +28,16 @@ enum ctf_kind { CTF_RECORD, CTF_FOREIGN, CTF_ENTRY, CTF_FACT };
 	X(rank)                                                                                    \
 	X(world_size)                                                                              \
 	X(local_rank)                                                                              \
-	X(run) X(name) X(tid) X(key) X(value) X(reason) X(count) X(monotonic_ns) X(boottime_ns)    \
-		X(realtime_ns)
+	X(run)                                                                                     \
+	X(name)                                                                                    \
+	X(tid)                                                                                     \
+	X(key)                                                                                     \
+	X(value)                                                                                   \
+	X(reason)                                                                                  \
+	X(count)                                                                                   \
+	X(monotonic_ns)                                                                            \
+	X(boottime_ns)                                                                             \
+	X(realtime_ns)
 enum ctf_fact {
 #define X(name) FACT_##name,
 	CTF_FACTS(X)
