@@ -365,7 +365,7 @@ class Against:
             if place is None:
                 continue
             known = ['%s:%s in %s' % (file, line, function) for function, file, line in item.frames or () if file and line]
-            if item.name[:9] != 'fi_mr_reg' and item.args.get('cls') != 'stages' or \
+            if item.category != 'ofi_mr' and item.args.get('cls') != 'stages' or \
                     re.match(r'.+:\d+ in ', place) and place not in known or bool(item.frames) == (place == '(no stack)'):
                 raise Wrong('%s at %d is blamed on %s, its stack is %s' % (item.name, item.begin, place, known))
         keep = 1 if cut else 3
