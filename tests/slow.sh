@@ -12,7 +12,7 @@ step() {
 }
 for variant in asan tsan ubsan; do
 	step make --no-print-directory VARIANT=$variant testware
-	step tests/run.sh build/$variant
+	WAYLAY_TEST_STORMS=1000 WAYLAY_TEST_LIMIT=1800 step tests/run.sh build/$variant
 done
 if command -v clang >/dev/null; then
 	step make --no-print-directory CC=clang O=build/clang testware

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What observers add to a training step, each in a process of its own, asked for steps in turn.
 
-    training_compare.py NET PAIRS NAME=COMMAND...     COMMAND: put before the training program, may be empty
+    training_compare.py NET[,NET...] PAIRS [NETS:]NAME=COMMAND...
+
+COMMAND: put before the training program, may be empty; {net} in it becomes the net. NETS: for these alone.
 
 All the processes run from the start; at any time one of them trains and the others wait. A pair is ten steps
-with each side in the order A B B A, so twenty steps of each. "plain" is the side to compare with. With one named
-"waylay", its own steps with recording off and on make PAIRS pairs, and on against plain as many; the others
-take part in every fifth pair. Of the pairs' differences the median and the order statistics that hold it with
-95 % are shown.
+with each side in the order A B B A, so twenty steps of each. The steps of "waylay" with recording off and on make
+PAIRS pairs; every WAYLAY_TEST_PLAIN_EVERY-th time (5) "plain" takes part, every tenth all the others do. Of the
+pairs' differences the median and the order statistics that hold it with 95 % are shown.
 """
+import json
 import math
 import os
 import select
@@ -26,10 +28,10 @@ class Side:
     """A process that trains when asked."""
 
     def __init__(self, net, name, command):
-        self.name, self.error = name, open(f"{net}.{name}.err", "w+")
+        self.net, self.name, self.error = net, name, open(f"{net}.{name}.err", "w+")
         self.verb = "profile" if name.startswith("torch.profiler") else "steps"
         self.process = subprocess.Popen(
-            shlex.split(command) + [sys.executable, os.path.join(HERE, "training_step.py"), net],
+            shlex.split(command.replace("{net}", net)) + [sys.executable, os.path.join(HERE, "training_step.py"), net],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.error, bufsize=0)
         self.text, self.alive = b"", True
 
@@ -62,7 +64,7 @@ class Side:
         return answer
 
     def steps(self):
-        return float(self.ask(f"{self.verb} {STEPS}"))
+        return [float(word) for word in self.ask(f"{self.verb} {STEPS}").split()]
 
     def end(self):
         self.process.stdin.close()
@@ -80,10 +82,13 @@ def bounds(values):
     return statistics.median(ordered), ordered[low], ordered[high]
 
 
-def tell(net, what, base, differences):
-    median, low, high = bounds(differences)
-    print(f"{net:7} {what:34} {len(differences):4} pairs, {statistics.median(base):8.3f} ms a step without, "
-          f"{median:+7.2f} % (95 %: {low:+.2f} to {high:+.2f})", flush=True)
+def tell(net, what, base, other):
+    """Two rows of [mean, median] of steps: how much more the other takes."""
+    for which, name in enumerate(("", "by the median of steps")):
+        differences = [100 * (b[which] / a[which] - 1) for a, b in zip(base, other)]
+        median, low, high = bounds(differences)
+        print(f"{net:7} {what if not which else '':38} {len(differences):4} pairs, {statistics.median(a[which] for a in base):8.3f} ms "
+              f"a step without, {median:+7.2f} % (95 %: {low:+.2f} to {high:+.2f}) {name}", flush=True)
 
 
 def recording(side, on):
@@ -93,51 +98,55 @@ def recording(side, on):
     return run
 
 
-def main():
-    net, pairs = sys.argv[1], int(sys.argv[2])
-    sides = [Side(net, *argument.split("=", 1)) for argument in sys.argv[3:]]
-    for side in sides:
-        side.until_ready()
-    sides = [side for side in sides if side.alive]
-    plain = next((side for side in sides if side.name == "plain"), None)
-    if not plain:
-        sys.exit(f"{net}: no plain side to compare with")
-    waylay = next((side for side in sides if side.name == "waylay"), None)
+def measure(net, sides, pairs, plain_every):
+    named = {side.name: side for side in sides}
+    plain, waylay = named.get("plain"), named.get("waylay")
     others = [side for side in sides if side not in (plain, waylay)]
-    base, off, on_off, on_plain = [], [], [], []
-    compared = {side.name: [] for side in others}
-    recorded_steps = 60
-
+    rows = []
     for side in others:  # what a first window sets up is not of its steps
         side.steps()
     for pair in range(pairs):
-        row = [("plain", plain.steps)]
+        row = []
         if waylay:
             row += [("off", recording(waylay, 0)), ("on", recording(waylay, 1))]
-            recorded_steps += 2 * STEPS
-        if pair % 5 == 0:
+        if plain and pair % plain_every == 0:
+            row.append(("plain", plain.steps))
+        if pair % 10 == 0:
             row += [(side.name, side.steps) for side in others]
         if pair % 2:
             row.reverse()
         times = {}
         for name, run in row + row[::-1]:
-            times[name] = times.get(name, 0) + run() / 2
-        base.append(times["plain"])
-        for name in compared.keys() & times.keys():
-            compared[name].append(100 * (times[name] / times["plain"] - 1))
-        if waylay:
-            off.append(times["off"])
-            on_off.append(100 * (times["on"] / times["off"] - 1))
-            on_plain.append(100 * (times["on"] / times["plain"] - 1))
-    if waylay:
-        tell(net, "Waylay, recording on against off", off, on_off)
-        tell(net, "Waylay against a process without", base, on_plain)
-    for name, differences in compared.items():
-        tell(net, name, base, differences)
+            times[name] = [a + b / 2 for a, b in zip(times.get(name, (0, 0)), run())]
+        rows.append(times)
+    with open(f"{net}.pairs.json", "w") as out:
+        json.dump(rows, out)
+    for what, base, other in (("Waylay, recording on against off", "off", "on"), ("Waylay against a process without", "plain", "on"),
+                              ("Waylay + CUPTI against CUPTI", "cupti", "waylay+cupti"),
+                              *((side.name, "plain", side.name) for side in others)):
+        both = [times for times in rows if base in times and other in times]
+        if both:
+            tell(net, what, [times[base] for times in both], [times[other] for times in both])
     for side in sides:
-        print(f"{net:7} {side.name:34} {float(side.ask('memory')):8.0f} MiB resident", flush=True)
+        print(f"{net:7} {side.name:38} {float(side.ask('memory')):8.0f} MiB resident", flush=True)
+    if waylay:
+        print(f"{net:7} {60 + 2 * STEPS * pairs} steps recorded", flush=True)
+
+
+def main():
+    nets, pairs = sys.argv[1].split(","), int(sys.argv[2])
+    all_sides = []
+    for argument in sys.argv[3:]:
+        name, command = argument.split("=", 1)
+        only, _, name = name.rpartition(":")
+        all_sides += [Side(net, name, command) for net in (only.split(",") if only else nets) if net in nets]
+    for side in all_sides:
+        side.until_ready()
+    for net in nets:
+        measure(net, [side for side in all_sides if side.alive and side.net == net], pairs,
+                int(os.environ.get("WAYLAY_TEST_PLAIN_EVERY", "5")))
+    for side in all_sides:
         side.end()
-    print(f"{net:7} {recorded_steps} steps recorded", flush=True)
 
 
 main()

@@ -5,14 +5,14 @@
 
 Says "ready" once it is warm, then answers lines from its standard input:
 
-    steps N       does N training steps, says the ms a step
+    steps N       does N training steps, says the ms a step: the mean, and the median of the steps
     profile N     the same under torch.profiler
     record 0|1    in a traced process: recording off or on
     memory        says the resident set in MiB
 
 NET: small (60 tiny layers: bound by launches), gpt (a GPT of 6 layers of GPT-2's width, 8,192 words a step),
 gpt2 (GPT-2 small with 2,048 words a step: bound by launches on a large device), resnet (ResNet-50). Random
-weights, bf16, a DataLoader with workers and pinned memory, fused AdamW.
+weights in bf16, a DataLoader with workers and pinned memory (small: data that lies on the device), fused AdamW.
 
 So that what differs is the observer: the thread that trains has processors of its own, away from the workers
 that load data and the thread that pins it, and Python's garbage collector runs between requests only.
@@ -20,6 +20,7 @@ that load data and the thread that pins it, and Python's garbage collector runs 
 import ctypes
 import gc
 import os
+import statistics
 import sys
 import time
 
@@ -73,7 +74,7 @@ def net_of(name):
         return Gpt(), Data(lambda: torch.randint(0, 50257, (256,)), 50257), 8
     if name == "resnet":
         import torchvision
-        image = torch.randn(3, 224, 224)
+        image = torch.randn(3, 224, 224).bfloat16()
         return torchvision.models.resnet50(), Data(lambda: image, 1000), 64
     layers = [layer for _ in range(60) for layer in (nn.Linear(32, 32), nn.ReLU())]
     return nn.Sequential(*layers, nn.Linear(32, 10)), Data(lambda: torch.randn(32), 10), 16
@@ -85,20 +86,31 @@ class Trainer:
         processors = sorted(os.sched_getaffinity(0))
         own, others = processors[-4:], processors[:-4] or processors
         self.model, data, batch = net_of(name)
+        self.on_device = None
         os.sched_setaffinity(0, others)  # inherited by the loader's processes and its thread
         self.batches = iter(torch.utils.data.DataLoader(data, batch_size=batch, num_workers=4, pin_memory=True,
                                                         prefetch_factor=8, persistent_workers=True))
-        next(self.batches)
+        first = next(self.batches)
         os.sched_setaffinity(0, own)
-        self.model.to("cuda")
+        if name == "small":
+            self.batches, self.on_device = None, [part.to("cuda") for part in first]
+            self.on_device[0] = self.on_device[0].to(torch.bfloat16)
+        self.model.to("cuda").to(torch.bfloat16)
+        if name == "resnet":
+            self.model.to(memory_format=torch.channels_last)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)
         self.losses = []
 
-    def step(self):
+    def batch(self):
+        if self.on_device:
+            return self.on_device
         x, y = next(self.batches)
         x, y = x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = nn.functional.cross_entropy(self.model(x), y)
+        return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x, y
+
+    def step(self):
+        x, y = self.batch()
+        loss = nn.functional.cross_entropy(self.model(x), y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
@@ -109,11 +121,13 @@ class Trainer:
 
     def steps(self, count):
         torch.cuda.synchronize()
-        begin = time.perf_counter()
+        times = [time.perf_counter()]
         for _ in range(count):
             self.step()
+            times.append(time.perf_counter())
         torch.cuda.synchronize()
-        return (time.perf_counter() - begin) * 1e3 / count
+        mean = (time.perf_counter() - times[0]) * 1e3 / count
+        return mean, statistics.median(b - a for a, b in zip(times, times[1:])) * 1e3
 
 
 def resident_mib():
@@ -131,12 +145,12 @@ def main():
     for line in sys.stdin:
         what, *argument = line.split()
         if what == "steps":
-            print(trainer.steps(int(argument[0])), flush=True)
+            print(*trainer.steps(int(argument[0])), flush=True)
         elif what == "profile":
             from torch.profiler import ProfilerActivity, profile
             with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
                 ms = trainer.steps(int(argument[0]))
-            print(ms, flush=True)
+            print(*ms, flush=True)
         elif what == "record":
             ctypes.CDLL(None).waylay_record(int(argument[0]))
             print("recording", argument[0], flush=True)
