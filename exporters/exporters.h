@@ -147,6 +147,9 @@ const struct model_stack *model_stack(struct model *model, unsigned process, uin
  * else the innermost Python frame; without Python, the innermost native frame outside the system,
  * driver and fabric libraries, else the innermost. NULL for an empty stack. */
 const struct model_frame *model_site(struct model *model, unsigned process, uint32_t id);
+/* Where native code went to the driver or the fabric for a Python line: the innermost native frame outside
+ * their libraries. NULL without one, and where the frame to blame is native itself. */
+const struct model_frame *model_native_site(struct model *model, unsigned process, uint32_t id);
 /* The frame to blame in words, as below; "(no stack)" without one. Lives as long as the model. */
 const char *model_place(struct model *model, unsigned process, uint32_t id);
 /* "train.py:12 in step" or "libfoo.so+0x123 in f()"; as snprintf. A NULL frame gives "". */

@@ -245,18 +245,28 @@ static void cuda_event(struct pass *pass, const struct trace_event *event)
 
 /* --- the fabric ------------------------------------------------------------------------------- */
 
+static enum registration_kind kind_of(const struct trace_event *event)
+{
+	if ((int64_t)MODEL_ARG(event, ofi_mr_reg, fd) >= 0)
+		return REGISTERED_DMABUF;
+	return MODEL_ARG(event, ofi_mr_reg, iface) != WL_hmem_iface_system ? REGISTERED_DEVICE
+									   : REGISTERED_HOST;
+}
+
+static struct site_way *registration_way(struct pass *pass, const struct trace_event *event)
+{
+	return site_of(pass->registration_sites, pass->process,
+		       (uint32_t)MODEL_ARG(event, ofi_mr_reg, stack), WL_rule_none,
+		       WL_call_class_none);
+}
+
 static void registration_event(struct pass *pass, const struct trace_event *event)
 {
 	struct analysis *analysis = pass->analysis;
 	uint64_t bytes = MODEL_ARG(event, ofi_mr_reg, bytes);
 	uint64_t first = MODEL_ARG(event, ofi_mr_reg, addr) / PAGE;
 	uint64_t end = (MODEL_ARG(event, ofi_mr_reg, addr) + bytes + PAGE - 1) / PAGE;
-	struct registration_stat *kind =
-		&analysis->registered[(int64_t)MODEL_ARG(event, ofi_mr_reg, fd) >= 0
-					      ? REGISTERED_DMABUF
-				      : MODEL_ARG(event, ofi_mr_reg, iface) != WL_hmem_iface_system
-					      ? REGISTERED_DEVICE
-					      : REGISTERED_HOST];
+	struct registration_stat *kind = &analysis->registered[kind_of(event)];
 	struct site_way *way;
 
 	analysis->registration_ns += held_of(event);
@@ -270,9 +280,7 @@ static void registration_event(struct pass *pass, const struct trace_event *even
 	kind->bytes += bytes;
 	analysis->registrations++;
 	analysis->registered_bytes += bytes;
-	way = site_of(pass->registration_sites, pass->process,
-		      (uint32_t)MODEL_ARG(event, ofi_mr_reg, stack), WL_rule_none,
-		      WL_call_class_none);
+	way = registration_way(pass, event);
 	if (!way || (!pass->again && !reuse_access(pass->reuse, first, end, (end - first) * PAGE,
 						   held_of(event), &way->site->repeated))) {
 		pass->short_of_memory = true;
@@ -302,14 +310,55 @@ static void on_transfer(void *user, const struct model_transfer *transfer)
 		pass->short_of_memory = true;
 }
 
+static void life_begins(struct registered_life *life, uint64_t bytes)
+{
+	life->live++;
+	life->live_bytes += bytes;
+	life->now_bytes += bytes;
+	if (life->now_bytes > life->peak_bytes)
+		life->peak_bytes = life->now_bytes;
+}
+
+static void life_ends(struct registered_life *life, uint64_t bytes,
+		      const struct model_registration *registration)
+{
+	life->now_bytes -= bytes;
+	if (!registration->closed) /* alive when the recording ended: live */
+		return;
+	life->live--;
+	life->live_bytes -= bytes;
+	histogram_add(&life->lifetime, (uint64_t)(registration->end_ns - registration->reg.end_ns));
+}
+
+/* Of the place where it was made; NULL when memory is short. */
+static struct registered_life *life_at_place(struct pass *pass,
+					     const struct model_registration *registration)
+{
+	struct site_way *way = registration_way(pass, &registration->reg);
+
+	if (way && !way->site->life)
+		way->site->life = calloc(1, sizeof(*way->site->life));
+	if (way && way->site->life)
+		return way->site->life;
+	pass->short_of_memory = true;
+	return NULL;
+}
+
 static void on_registered(void *user, const struct model_registration *registration)
 {
 	struct pass *pass = user;
+	uint64_t bytes = MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	struct registered_life *life;
 
 	if (registration->reg.flags & WL_FLAG_INNER_LAYER)
 		return;
+	life = life_at_place(pass, registration);
+	if (life)
+		life_begins(life, bytes);
+	life_begins(&pass->analysis->registered[kind_of(&registration->reg)].life, bytes);
 	pass->analysis->registrations_live++;
-	pass->live_bytes += MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	pass->analysis->registered_live_bytes += bytes;
+	pass->live_bytes += bytes;
 	if (pass->live_bytes > pass->analysis->registered_peak_bytes)
 		pass->analysis->registered_peak_bytes = pass->live_bytes;
 }
@@ -317,12 +366,21 @@ static void on_registered(void *user, const struct model_registration *registrat
 static void on_unregistered(void *user, const struct model_registration *registration)
 {
 	struct pass *pass = user;
+	uint64_t bytes = MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	struct registered_life *life;
 
-	/* Alive when the recording ended: live. */
-	if (!registration->closed || registration->reg.flags & WL_FLAG_INNER_LAYER)
+	if (registration->reg.flags & WL_FLAG_INNER_LAYER)
+		return;
+	life = life_at_place(pass, registration);
+	if (life)
+		life_ends(life, bytes, registration);
+	life_ends(&pass->analysis->registered[kind_of(&registration->reg)].life, bytes,
+		  registration);
+	if (!registration->closed)
 		return;
 	pass->analysis->registrations_live--;
-	pass->live_bytes -= MODEL_ARG(&registration->reg, ofi_mr_reg, bytes);
+	pass->analysis->registered_live_bytes -= bytes;
+	pass->live_bytes -= bytes;
 	histogram_add(&pass->analysis->registration_lifetime,
 		      (uint64_t)(registration->end_ns - registration->reg.end_ns));
 }
@@ -578,6 +636,9 @@ void totals(struct analysis *analysis)
 	for (unsigned i = 0; i < model_process_count(analysis->model); i++) {
 		const struct model_process *process = model_process(analysis->model, i);
 
+		if (process->info.end_ns > process->info.start_ns)
+			analysis->process_ns +=
+				(uint64_t)(process->info.end_ns - process->info.start_ns);
 		analysis->drops_lost += process->drops_lost;
 		analysis->overwritten += process->info.drops[TRACE_DROP_OVERWRITTEN];
 		analysis->cuda_off += setting_off(process, "setting.cuda");

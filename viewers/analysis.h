@@ -20,6 +20,14 @@ void histogram_add(struct histogram *histogram, uint64_t ns);
 void histogram_prefetch(const struct histogram *histogram, uint64_t ns);
 uint64_t histogram_percentile(const struct histogram *histogram, unsigned percent);
 
+/* Registrations from their beginning to their end. */
+struct registered_life {
+	uint64_t live, live_bytes; /* at the end of the recordings */
+	uint64_t now_bytes;        /* while a process is being read */
+	uint64_t peak_bytes;       /* of the process that had most at once */
+	struct histogram lifetime; /* of those that ended */
+};
+
 #define SITE_APIS 4
 
 /* Everything of one kind that one line of source did. */
@@ -33,9 +41,10 @@ struct site {
 	uint64_t count;  /* what counts: a copy and its explicit wait are one */
 	uint64_t folded; /* explicit waits that were counted with their copy */
 	uint64_t bytes;
-	uint64_t repeated; /* registrations of a range that had been registered before */
-	uint64_t pageable; /* copies from or to pageable host memory */
-	uint64_t idle_ns;  /* a device stood idle because of them, where that is known */
+	uint64_t repeated;            /* registrations of a range that had been registered before */
+	uint64_t pageable;            /* copies from or to pageable host memory */
+	uint64_t idle_ns;             /* a device stood idle because of them, where that is known */
+	struct registered_life *life; /* of registrations; else NULL */
 	struct histogram held;
 	char *api[SITE_APIS]; /* calls seen */
 	uint64_t filters;     /* bit i: options.filters[i] counts it */
@@ -48,6 +57,7 @@ struct site {
 struct site_way {
 	struct site *site;
 	char *caller; /* as site.place; "" without one */
+	char *native; /* where native code called for a Python line, in one example; NULL: not so */
 	uint64_t count, held_ns, bytes, pageable;
 	struct site_way *next;
 	unsigned process; /* an example of its stacks */
@@ -123,6 +133,7 @@ struct copy_stat {
 struct transfer_stat {
 	uint8_t op; /* enum wl_ofi_op */
 	uint64_t count, bytes, unfinished, failed, approximate, retries;
+	uint64_t busy_ns; /* at least one was under way, summed over processes */
 	struct histogram latency;
 	uint64_t sizes[TRANSFER_SIZES];      /* how many of at most 2^i bytes, more than 2^(i-1) */
 	uint64_t size_bytes[TRANSFER_SIZES]; /* what they moved */
@@ -142,11 +153,19 @@ struct peer_stat {
 struct network_stat {
 	uint64_t span_ns, busy_ns;
 	uint64_t peak_bytes; /* in flight at once, of the process that had most */
+	double byte_ns;      /* bytes in flight, over all of that time */
 };
+
+/* Over the network's whole span. */
+static inline uint64_t network_mean_bytes(const struct network_stat *network)
+{
+	return network->span_ns ? (uint64_t)(network->byte_ns / (double)network->span_ns) : 0;
+}
 
 enum registration_kind { REGISTERED_HOST, REGISTERED_DEVICE, REGISTERED_DMABUF, REGISTERED_KINDS };
 struct registration_stat {
 	uint64_t count, failed, bytes, time_ns;
+	struct registered_life life;
 };
 
 /* A device, over all processes that used it under that number; times where CUPTI recorded them. */
@@ -241,7 +260,8 @@ struct analysis_options {
 
 struct analysis {
 	struct model *model;
-	int64_t wall_ns; /* of all recordings together */
+	int64_t wall_ns;     /* of all recordings together */
+	uint64_t process_ns; /* from start to end, summed over processes */
 	uint64_t events;
 	uint64_t waits, stages, polls, captured; /* whole run, folded ones not counted twice */
 	uint64_t unreturned;                     /* CUDA calls that never returned */
@@ -254,6 +274,7 @@ struct analysis {
 	uint64_t registrations, registrations_failed, registrations_repeated, registered_bytes;
 	uint64_t registration_ns, registrations_live;
 	uint64_t registered_peak_bytes; /* of the process that had most at once */
+	uint64_t registered_live_bytes; /* at the end */
 	/* What a cache of registrations would have saved, bounded by entries and by bytes; each process
 	 * with one of its own. At most: that memory was freed in between is not seen. */
 	struct reuse_curve cache_entries, cache_bytes;

@@ -106,6 +106,7 @@ static void site_entry_free(struct site_entry *entry)
 	free(entry->site.place);
 	free(entry->site.file);
 	free(entry->site.function);
+	free(entry->site.life);
 	for (unsigned i = 0; i < SITE_APIS; i++)
 		free(entry->site.api[i]);
 	free(entry);
@@ -115,6 +116,7 @@ static void way_entry_free(struct way_entry *entry)
 {
 	free(entry->key);
 	free(entry->way.caller);
+	free(entry->way.native);
 	free(entry);
 }
 
@@ -244,6 +246,7 @@ static struct site_way *way_find(struct site_table *table, struct site_entry *si
 				 const struct stack_key *key)
 {
 	char caller[1024], text[2200];
+	const struct model_frame *native;
 	struct way_entry *entry = NULL;
 
 	caller_of(table->model, key, caller, sizeof(caller));
@@ -260,6 +263,9 @@ static struct site_way *way_find(struct site_table *table, struct site_entry *si
 				       .next = site->site.ways,
 				       .process = key->process,
 				       .stack = key->stack};
+	native = model_native_site(table->model, key->process, key->stack);
+	if (native && model_frame_text(native, caller, sizeof(caller)) > 0)
+		entry->way.native = strdup(caller);
 	if (!entry->way.caller || !entry->key) {
 		way_entry_free(entry);
 		return NULL;

@@ -26,6 +26,7 @@ struct transfer_table {
 	struct pair_map peers; /* struct peer_entry by peer, process and operation */
 	bool peers_left;
 	struct transfer_stat operations[WL_ofi_op_MAX];
+	struct busy operations_busy[WL_ofi_op_MAX]; /* of the process being read */
 	struct network_stat network;
 	/* of the process being read */
 	struct busy busy;
@@ -74,15 +75,21 @@ static void busy_once(struct busy *busy, int64_t begin, int64_t end)
 
 /* --- what the matcher tells -------------------------------------------------------------------- */
 
+static uint8_t operation_of(const struct trace_event *post)
+{
+	uint64_t op = MODEL_ARG(post, ofi_post, op);
+
+	return op < WL_ofi_op_MAX ? (uint8_t)op : 0;
+}
+
 /* *room: false when there are too many peers. */
 static struct peer_entry *peer_of(struct transfer_table *table, unsigned process,
 				  const struct trace_event *post, bool *room)
 {
-	uint64_t op = MODEL_ARG(post, ofi_post, op), whose, peer = MODEL_ARG(post, ofi_post, peer);
+	uint8_t op = operation_of(post);
+	uint64_t peer = MODEL_ARG(post, ofi_post, peer), whose = (uint64_t)process << 32 | op;
 	struct peer_entry *found;
 
-	op = op < WL_ofi_op_MAX ? op : 0;
-	whose = (uint64_t)process << 32 | op;
 	found = pair_map_get(&table->peers, peer, whose);
 	*room = true;
 	if (found)
@@ -94,7 +101,7 @@ static struct peer_entry *peer_of(struct transfer_table *table, unsigned process
 		free(found);
 		return NULL;
 	}
-	found->stat = (struct peer_stat){.process = process, .op = (uint8_t)op, .peer = peer};
+	found->stat = (struct peer_stat){.process = process, .op = op, .peer = peer};
 	return found;
 }
 
@@ -113,6 +120,7 @@ bool transfer_posted(struct transfer_table *table, unsigned process, const struc
 	struct peer_entry *peer = peer_of(table, process, post, &room);
 
 	busy_begin(&table->busy, post->begin_ns);
+	busy_begin(&table->operations_busy[operation_of(post)], post->begin_ns);
 	table->bytes_open += MODEL_ARG(post, ofi_post, bytes);
 	if (table->bytes_open > table->network.peak_bytes)
 		table->network.peak_bytes = table->bytes_open;
@@ -155,9 +163,8 @@ bool transfer_ended(struct transfer_table *table, unsigned process,
 		    transfer->how == MODEL_TRANSFER_AT_RETURN;
 	bool room;
 	struct peer_entry *peer = peer_of(table, process, post, &room);
-	uint8_t op = (uint8_t)MODEL_ARG(post, ofi_post, op);
+	uint8_t op = operation_of(post);
 
-	op = op < WL_ofi_op_MAX ? op : 0;
 	operation_add(&table->operations[op], transfer, op);
 	if (over)
 		histogram_add(&table->operations[op].latency, latency);
@@ -165,10 +172,15 @@ bool transfer_ended(struct transfer_table *table, unsigned process,
 		seen(table, begin, end);
 	if (transfer->counted) {
 		busy_end(&table->busy, end);
+		busy_end(&table->operations_busy[op], end);
 		table->bytes_open -= MODEL_ARG(post, ofi_post, bytes);
 	} else if (!transfer->multi) {
 		busy_once(&table->busy, begin, end);
+		busy_once(&table->operations_busy[op], begin, end);
 	}
+	if (transfer->counted || !transfer->multi)
+		table->network.byte_ns +=
+			(double)MODEL_ARG(post, ofi_post, bytes) * (double)latency;
 	if (!peer)
 		return !room;
 	peer->stat.count++;
@@ -188,6 +200,10 @@ void transfer_process_end(struct transfer_table *table)
 		table->network.span_ns += (uint64_t)(table->last_ns - table->first_ns);
 	table->network.busy_ns += table->busy.ns;
 	table->busy = (struct busy){0};
+	for (unsigned op = 0; op < WL_ofi_op_MAX; op++) {
+		table->operations[op].busy_ns += table->operations_busy[op].ns;
+		table->operations_busy[op] = (struct busy){0};
+	}
 	table->bytes_open = 0;
 	table->any = false;
 }

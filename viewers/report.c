@@ -96,12 +96,22 @@ static void site_line(FILE *out, unsigned number, const struct site *site, const
 		      words_clean(site->place, place, sizeof(place)));
 }
 
+/* Of the time of all processes together. */
+static const char *words_share(uint64_t part, uint64_t whole, char buf[16])
+{
+	(void)snprintf(buf, 16, "%.1f %%", whole ? 100.0 * (double)part / (double)whole : 0.0);
+	return buf;
+}
+
 /* How the place was reached: a helper's line says little without it. */
 static void callers(FILE *out, const struct site *site)
 {
 	char caller[1024], count[32], held[24];
 	unsigned shown = 0;
 
+	if (site->ways && site->ways->native)
+		(void)fprintf(out, "     natively in %s\n",
+			      words_clean(site->ways->native, caller, sizeof(caller)));
 	for (const struct site_way *way = site->ways; way; way = way->next) {
 		if (!*way->caller)
 			continue;
@@ -223,14 +233,14 @@ static void ranges(FILE *out, const struct analysis *analysis)
 static void sites(FILE *out, const struct analysis *analysis, unsigned cls, const char *title,
 		  uint64_t total)
 {
-	char held[24], p50[24], p99[24], bytes[24], place[1024], count[32];
+	char held[24], share[16], p50[24], p99[24], bytes[24], place[1024], count[32];
 	unsigned shown = 0, left = 0;
 
 	if (!total)
 		return;
-	(void)fprintf(out, "\n%s: %s\n  %9s %9s %9s %9s %9s  %-18s %s\n", title,
-		      words_count(total, count), "count", "held", "p50", "p99", "bytes", "rule",
-		      "place");
+	(void)fprintf(out, "\n%s: %s\n  %9s %9s %7s %9s %9s %9s  %-18s %s\n", title,
+		      words_count(total, count), "count", "held", "share", "p50", "p99", "bytes",
+		      "rule", "place");
 	for (unsigned i = 0; i < analysis->site_count; i++) {
 		const struct site *site = analysis->sites[i];
 
@@ -241,8 +251,9 @@ static void sites(FILE *out, const struct analysis *analysis, unsigned cls, cons
 			continue;
 		}
 		shown++;
-		(void)fprintf(out, "  %9s %9s %9s %9s %9s  %-18s %s\n",
+		(void)fprintf(out, "  %9s %9s %7s %9s %9s %9s  %-18s %s\n",
 			      words_count(site->count, count), words_ns(site->held.sum_ns, held),
+			      words_share(site->held.sum_ns, analysis->process_ns, share),
 			      words_ns(histogram_percentile(&site->held, 50), p50),
 			      words_ns(histogram_percentile(&site->held, 99), p99),
 			      site->bytes ? words_bytes(site->bytes, bytes) : "-",
@@ -326,32 +337,44 @@ static void registered_kinds(FILE *out, const struct analysis *analysis)
 
 static void registrations(FILE *out, const struct analysis *analysis)
 {
-	char bytes[24], held[24], peak[24], count[32], place[1024];
+	char bytes[24], held[24], peak[24], kept[24], live[24], count[32], place[1024];
 
 	if (!analysis->registrations && !analysis->registrations_failed)
 		return;
-	(void)fprintf(out,
-		      "\nMemory registrations: %s of %s took %s; peak %s; %llu live at the end",
-		      words_count(analysis->registrations, count),
-		      words_bytes(analysis->registered_bytes, bytes),
-		      words_ns(analysis->registration_ns, held),
-		      words_bytes(analysis->registered_peak_bytes, peak),
-		      (unsigned long long)analysis->registrations_live);
+	(void)fprintf(
+		out, "\nMemory registrations: %s of %s took %s; peak %s; %llu (%s) live at the end",
+		words_count(analysis->registrations, count),
+		words_bytes(analysis->registered_bytes, bytes),
+		words_ns(analysis->registration_ns, held),
+		words_bytes(analysis->registered_peak_bytes, peak),
+		(unsigned long long)analysis->registrations_live,
+		words_bytes(analysis->registered_live_bytes, live));
 	if (analysis->registrations_failed)
 		(void)fprintf(out, "; %llu failed",
 			      (unsigned long long)analysis->registrations_failed);
 	(void)fputc('\n', out);
 	registered_kinds(out, analysis);
 	cache(out, analysis);
-	(void)fprintf(out, "  %9s %9s %9s %9s  %s\n", "count", "again", "time", "bytes", "place");
+	(void)fprintf(out, "  %9s %9s %9s %9s %9s %9s  %s\n", "count", "again", "time", "bytes",
+		      "peak", "kept p50", "place");
 	for (unsigned i = 0; i < analysis->registration_site_count && i < TABLE_ROWS; i++) {
 		const struct site *site = analysis->registration_sites[i];
 
-		(void)fprintf(out, "  %9s %9llu %9s %9s  %s\n", words_count(site->count, count),
-			      (unsigned long long)site->repeated, words_ns(site->held.sum_ns, held),
-			      words_bytes(site->bytes, bytes),
-			      words_clean(site->place, place, sizeof(place)));
+		(void)fprintf(
+			out, "  %9s %9llu %9s %9s %9s %9s  %s\n", words_count(site->count, count),
+			(unsigned long long)site->repeated, words_ns(site->held.sum_ns, held),
+			words_bytes(site->bytes, bytes),
+			site->life ? words_bytes(site->life->peak_bytes, peak) : "-",
+			site->life && site->life->lifetime.count
+				? words_ns(histogram_percentile(&site->life->lifetime, 50), kept)
+				: "-",
+			words_clean(site->place, place, sizeof(place)));
 	}
+}
+
+static uint64_t per_second(uint64_t bytes, uint64_t ns)
+{
+	return ns ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
 }
 
 static void transfers(FILE *out, const struct analysis *analysis)
@@ -359,22 +382,23 @@ static void transfers(FILE *out, const struct analysis *analysis)
 	static const char *const ops[] = {
 		"other", "send",   "recv",         "tagged send",    "tagged recv", "read",
 		"write", "atomic", "fetch atomic", "compare atomic", "collective"};
-	char count[32], bytes[24], p50[24], p99[24];
+	char count[32], bytes[24], rate[24], p50[24], p99[24];
 
 	if (!analysis->posts)
 		return;
 	(void)fprintf(out, "\nTransfers: %s posted, ", words_count(analysis->posts, count));
 	(void)fprintf(out, "%s completions read, ", words_count(analysis->completions, count));
-	(void)fprintf(out, "%s empty polls\n  %-14s %9s %9s %9s %9s %8s %10s %9s\n",
+	(void)fprintf(out, "%s empty polls\n  %-14s %9s %9s %11s %9s %9s %8s %10s %9s\n",
 		      words_count(analysis->empty_polls, count), "operation", "count", "bytes",
-		      "p50", "p99", "retries", "unfinished", "by order");
+		      "bandwidth", "p50", "p99", "retries", "unfinished", "by order");
 	for (unsigned op = 0; op < WL_ofi_op_MAX; op++) {
 		const struct transfer_stat *stat = &analysis->transfers[op];
 
 		if (stat->count)
-			(void)fprintf(out, "  %-14s %9s %9s %9s %9s %8llu %10llu %9llu\n", ops[op],
-				      words_count(stat->count, count),
+			(void)fprintf(out, "  %-14s %9s %9s %9s/s %9s %9s %8llu %10llu %9llu\n",
+				      ops[op], words_count(stat->count, count),
 				      words_bytes(stat->bytes, bytes),
+				      words_bytes(per_second(stat->bytes, stat->busy_ns), rate),
 				      words_ns(histogram_percentile(&stat->latency, 50), p50),
 				      words_ns(histogram_percentile(&stat->latency, 99), p99),
 				      (unsigned long long)stat->retries,

@@ -42,6 +42,7 @@ static json_t *ways_json(const struct site *site)
 		json_t *object = json_object();
 
 		json_object_set_new(object, "called_from", report_words(way->caller));
+		json_object_set_new(object, "native", report_words(way->native));
 		json_object_set_new(object, "count", report_number(way->count));
 		json_object_set_new(object, "held_ns", report_number(way->held_ns));
 		json_array_append_new(array, object);
@@ -49,7 +50,18 @@ static json_t *ways_json(const struct site *site)
 	return array;
 }
 
-static json_t *site_json(const struct site *site)
+void report_life(json_t *object, const struct registered_life *life)
+{
+	json_object_set_new(object, "live", report_number(life->live));
+	json_object_set_new(object, "live_bytes", report_number(life->live_bytes));
+	json_object_set_new(object, "peak_bytes", report_number(life->peak_bytes));
+	json_object_set_new(object, "lifetime_p50_ns",
+			    report_number(histogram_percentile(&life->lifetime, 50)));
+	json_object_set_new(object, "lifetime_p99_ns",
+			    report_number(histogram_percentile(&life->lifetime, 99)));
+}
+
+static json_t *site_json(const struct site *site, uint64_t process_ns)
 {
 	const struct wl_rule_info *rule = wl_rule_info(site->rule);
 	json_t *object = json_object(), *apis = json_array();
@@ -70,9 +82,15 @@ static json_t *site_json(const struct site *site)
 	json_object_set_new(object, "held_p99_ns",
 			    report_number(histogram_percentile(&site->held, 99)));
 	json_object_set_new(object, "held_max_ns", report_number(site->held.max_ns));
+	json_object_set_new(
+		object, "share",
+		json_real(process_ns ? (double)site->held.sum_ns / (double)process_ns : 0));
 	json_object_set_new(object, "ways", ways_json(site));
 	if (site->cls == WL_call_class_none) {
+		static const struct registered_life none;
+
 		json_object_set_new(object, "repeated", report_number(site->repeated));
+		report_life(object, site->life ? site->life : &none);
 		return object;
 	}
 	json_object_set_new(object, "folded", report_number(site->folded));
@@ -86,12 +104,12 @@ static json_t *site_json(const struct site *site)
 	return object;
 }
 
-json_t *report_sites(struct site *const *sites, unsigned count)
+json_t *report_sites(struct site *const *sites, unsigned count, uint64_t process_ns)
 {
 	json_t *array = json_array();
 
 	for (unsigned i = 0; i < count; i++)
-		json_array_append_new(array, site_json(sites[i]));
+		json_array_append_new(array, site_json(sites[i], process_ns));
 	return array;
 }
 
@@ -257,6 +275,7 @@ static json_t *registrations_json(const struct analysis *analysis)
 	json_object_set_new(object, "bytes", report_number(analysis->registered_bytes));
 	json_object_set_new(object, "peak_bytes", report_number(analysis->registered_peak_bytes));
 	json_object_set_new(object, "live", report_number(analysis->registrations_live));
+	json_object_set_new(object, "live_bytes", report_number(analysis->registered_live_bytes));
 	json_object_set_new(object, "time_ns", report_number(analysis->registration_ns));
 	json_object_set_new(object, "kinds", report_registered(analysis));
 	json_object_set_new(
@@ -266,9 +285,9 @@ static json_t *registrations_json(const struct analysis *analysis)
 		object, "lifetime_p99_ns",
 		report_number(histogram_percentile(&analysis->registration_lifetime, 99)));
 	json_object_set_new(object, "cache", cache_json(analysis));
-	json_object_set_new(
-		object, "sites",
-		report_sites(analysis->registration_sites, analysis->registration_site_count));
+	json_object_set_new(object, "sites",
+			    report_sites(analysis->registration_sites,
+					 analysis->registration_site_count, analysis->process_ns));
 	return object;
 }
 
@@ -307,6 +326,7 @@ static json_t *totals_json(const struct analysis *analysis)
 
 	json_object_set_new(object, "events", report_number(analysis->events));
 	json_object_set_new(object, "wall_ns", json_integer(analysis->wall_ns));
+	json_object_set_new(object, "process_ns", report_number(analysis->process_ns));
 	json_object_set_new(object, "synchronizations", report_number(analysis->waits));
 	json_object_set_new(object, "staged", report_number(analysis->stages));
 	json_object_set_new(object, "polls", report_number(analysis->polls));
@@ -331,7 +351,9 @@ json_t *report_object(struct model *model, const struct analysis *analysis)
 	json_object_set_new(root, "totals", totals_json(analysis));
 	json_object_set_new(root, "processes", processes_json(model));
 	json_object_set_new(root, "ranges", ranges_json(analysis));
-	json_object_set_new(root, "sites", report_sites(analysis->sites, analysis->site_count));
+	json_object_set_new(
+		root, "sites",
+		report_sites(analysis->sites, analysis->site_count, analysis->process_ns));
 	json_object_set_new(root, "copies", copies_json(analysis));
 	json_object_set_new(root, "registrations", registrations_json(analysis));
 	json_object_set_new(root, "setup", report_setup(analysis));

@@ -17,7 +17,9 @@ json_t *report_words(const char *value);
 json_t *report_number(uint64_t value);
 /* The word of an enumeration's value in the event table. */
 const char *report_word(enum wl_event event, size_t arg, unsigned value);
-json_t *report_sites(struct site *const *sites, unsigned count);
+/* process_ns: of which a site's time is a share. */
+json_t *report_sites(struct site *const *sites, unsigned count, uint64_t process_ns);
+void report_life(json_t *object, const struct registered_life *life);
 
 /* report_json_more.c */
 json_t *report_transfers(const struct analysis *analysis);

@@ -38,6 +38,7 @@ json_t *report_transfers(const struct analysis *analysis)
 		json_object_set_new(object, "unfinished", report_number(stat->unfinished));
 		json_object_set_new(object, "matched_by_order", report_number(stat->approximate));
 		json_object_set_new(object, "retries", report_number(stat->retries));
+		json_object_set_new(object, "busy_ns", report_number(stat->busy_ns));
 		json_object_set_new(object, "latency_p50_ns",
 				    report_number(histogram_percentile(&stat->latency, 50)));
 		json_object_set_new(object, "latency_p99_ns",
@@ -88,10 +89,11 @@ json_t *report_network(const struct analysis *analysis)
 {
 	const struct network_stat *network = &analysis->network;
 
-	return json_pack("{s:o,s:o,s:o,s:o}", "span_ns", report_number(network->span_ns), "busy_ns",
-			 report_number(network->busy_ns), "idle_ns",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "span_ns", report_number(network->span_ns),
+			 "busy_ns", report_number(network->busy_ns), "idle_ns",
 			 report_number(network->span_ns - network->busy_ns), "peak_bytes_in_flight",
-			 report_number(network->peak_bytes));
+			 report_number(network->peak_bytes), "mean_bytes_in_flight",
+			 report_number(network_mean_bytes(network)));
 }
 
 json_t *report_registered(const struct analysis *analysis)
@@ -102,13 +104,16 @@ json_t *report_registered(const struct analysis *analysis)
 	for (unsigned i = 0; i < REGISTERED_KINDS; i++) {
 		const struct registration_stat *stat = &analysis->registered[i];
 
-		if (stat->count || stat->failed)
-			json_array_append_new(array,
-					      json_pack("{s:s,s:o,s:o,s:o,s:o}", "kind", kinds[i],
-							"count", report_number(stat->count),
-							"failed", report_number(stat->failed),
-							"bytes", report_number(stat->bytes),
-							"time_ns", report_number(stat->time_ns)));
+		json_t *object;
+
+		if (!stat->count && !stat->failed)
+			continue;
+		object = json_pack("{s:s,s:o,s:o,s:o,s:o}", "kind", kinds[i], "count",
+				   report_number(stat->count), "failed",
+				   report_number(stat->failed), "bytes", report_number(stat->bytes),
+				   "time_ns", report_number(stat->time_ns));
+		report_life(object, &stat->life);
+		json_array_append_new(array, object);
 	}
 	return array;
 }
@@ -158,7 +163,9 @@ json_t *report_detours(const struct analysis *analysis)
 	json_object_set_new(root, "why", report_words(detours->why));
 	json_object_set_new(root, "dmabuf_exports", report_number(detours->exports));
 	json_object_set_new(root, "save_ns", report_number(detours->save_ns));
-	json_object_set_new(root, "sites", report_sites(detours->sites, detours->site_count));
+	json_object_set_new(
+		root, "sites",
+		report_sites(detours->sites, detours->site_count, analysis->process_ns));
 	return root;
 }
 

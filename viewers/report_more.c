@@ -322,7 +322,7 @@ static void peers(FILE *out, struct model *model, const struct analysis *analysi
 void report_network_text(FILE *out, struct model *model, const struct analysis *analysis)
 {
 	const struct network_stat *network = &analysis->network;
-	char idle[24], span[24], peak[24];
+	char idle[24], span[24], peak[24], mean[24];
 
 	if (!analysis->peer_count)
 		return;
@@ -330,11 +330,12 @@ void report_network_text(FILE *out, struct model *model, const struct analysis *
 	peers(out, model, analysis);
 	(void)fprintf(out,
 		      "  the network was idle %s of %s between the first post and the last "
-		      "completion (%.0f %%); at most %s in flight\n",
+		      "completion (%.0f %%); at most %s in flight, %s on the average\n",
 		      words_ns(network->span_ns - network->busy_ns, idle),
 		      words_ns(network->span_ns, span),
 		      network->span_ns ? 100.0 * (double)(network->span_ns - network->busy_ns) /
 						 (double)network->span_ns
 				       : 0.0,
-		      words_bytes(network->peak_bytes, peak));
+		      words_bytes(network->peak_bytes, peak),
+		      words_bytes(network_mean_bytes(network), mean));
 }

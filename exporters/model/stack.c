@@ -312,6 +312,22 @@ int model_frame_text(const struct model_frame *frame, char *buf, size_t size)
 			(unsigned long long)frame->offset, in, function);
 }
 
+const struct model_frame *model_native_site(struct model *model, unsigned process, uint32_t id)
+{
+	const struct model_stack *stack = model_stack(model, process, id);
+
+	if (!stack->count || stack->frames[stack->site].kind != TRACE_FRAME_PYTHON)
+		return NULL;
+	for (unsigned i = 0; i < stack->count; i++) {
+		const struct model_frame *frame = &stack->frames[i];
+
+		if (frame->kind == TRACE_FRAME_NATIVE && !frame->awaited &&
+		    !is_library_native(frame))
+			return frame;
+	}
+	return NULL;
+}
+
 const char *model_place(struct model *model, unsigned process, uint32_t id)
 {
 	const struct model_frame *frame = model_site(model, process, id);

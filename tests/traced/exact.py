@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole reports against expected ones: every field counts.
 
-What cannot be known beforehand is replaced on purpose, and only that: times (members that end in _ns, and the
-last of the three numbers of a cache's points), process ids, the host's name, the order of lists that go by
+What cannot be known beforehand is replaced on purpose, and only that: times (members that end in _ns, shares and
+means over time, and the last of the three numbers of a cache's points), process ids, the host's name, the order of lists that go by
 time, how often a post was tried again or a queue read in vain.
 """
 import re
@@ -27,7 +27,7 @@ def _key(one):
 
 def normal(value, name=""):
     """A report (or a part of it) with what is not known beforehand replaced."""
-    if name.endswith("_ns"):
+    if name.endswith("_ns") or name in ("share", "mean_bytes_in_flight"):
         return TIME
     if name == "pid":
         return PID
@@ -50,17 +50,18 @@ def empty(command):
     nothing = {"transfers": 0, "bytes": 0, "copies": 0, "copy_bytes": 0, "held_ns": TIME}
     return {
         "schema": 1, "run": "", "simulated": True, "complete": True,
-        "totals": {"events": 0, "wall_ns": TIME, "synchronizations": 0, "staged": 0, "polls": 0, "captured": 0,
+        "totals": {"events": 0, "wall_ns": TIME, "process_ns": TIME, "synchronizations": 0, "staged": 0, "polls": 0, "captured": 0,
                    "held_ns": TIME, "launches": 0, "posts": 0, "completions": 0, "empty_polls": CHANCE},
         "processes": [{"pid": PID, "host": HOST, "rank": -1, "command": command, "ended": True, "complete": True,
                        "drops": {}}],
         "ranges": [], "sites": [], "copies": [],
-        "registrations": {"count": 0, "failed": 0, "repeated": 0, "bytes": 0, "peak_bytes": 0, "live": 0,
+        "registrations": {"count": 0, "failed": 0, "repeated": 0, "bytes": 0, "peak_bytes": 0, "live": 0, "live_bytes": 0,
                           "time_ns": TIME, "kinds": [], "lifetime_p50_ns": TIME, "lifetime_p99_ns": TIME,
                           "cache": {"knee_entries": None, "knee_bytes": None, "by_entries": [], "by_bytes": []},
                           "sites": []},
         "setup": [], "transfers": [], "peers": [],
-        "network": {"span_ns": TIME, "busy_ns": TIME, "idle_ns": TIME, "peak_bytes_in_flight": 0},
+        "network": {"span_ns": TIME, "busy_ns": TIME, "idle_ns": TIME, "peak_bytes_in_flight": 0,
+                    "mean_bytes_in_flight": TIME},
         "devices": [],
         "detours": {**{kind: dict(nothing) for kind in ("copied_out", "copied_in", "mapped_out", "mapped_in",
                                                         "in_provider")},
@@ -75,8 +76,8 @@ def site(file, line, function, call, count, size, ways, pageable=0):
     """A site of registrations; with held() one that holds the host. ways: {place of the caller: count}."""
     return {"place": f"{file}:{line} in {function}", "file": file, "line": line, "function": function,
             "calls": [call], "count": count, "bytes": size, "pageable": pageable, "held_ns": TIME,
-            "held_p50_ns": TIME, "held_p99_ns": TIME, "held_max_ns": TIME,
-            "ways": sorted(({"called_from": place, "count": n, "held_ns": TIME} for place, n in ways.items()),
+            "held_p50_ns": TIME, "held_p99_ns": TIME, "held_max_ns": TIME, "share": TIME,
+            "ways": sorted(({"called_from": place, "native": None, "count": n, "held_ns": TIME} for place, n in ways.items()),
                            key=_key)}
 
 

@@ -70,6 +70,11 @@ def knee(points):
     return next((point[0] for point in points if point[1] * 100 >= points[-1][1] * 95), None)
 
 
+def ended(peak):
+    """Registrations of which each was closed before the next one."""
+    return {"live": 0, "live_bytes": 0, "peak_bytes": peak, "lifetime_p50_ns": TIME, "lifetime_p99_ns": TIME}
+
+
 def registrations(want, account, places, file):
     sequence = [("buffer", 16)] + [tuple(one) for one in account["registered"]]
     different = set(sequence)
@@ -81,13 +86,15 @@ def registrations(want, account, places, file):
     of["repeated"] = len(sequence) - len(different)
     of["bytes"] = sum(PAGE * pages for _, pages in sequence)
     of["peak_bytes"] = PAGE * (16 + max(pages for _, pages in sequence[1:]))
-    of["kinds"] = [{"kind": "host", "count": len(sequence), "failed": 0, "bytes": of["bytes"], "time_ns": TIME}]
+    of["kinds"] = [{"kind": "host", "count": len(sequence), "failed": 0, "bytes": of["bytes"], "time_ns": TIME,
+                    **ended(of["peak_bytes"])}]
     of["cache"] = {"knee_entries": knee(entries), "knee_bytes": knee(size), "by_entries": entries, "by_bytes": size}
     for name, part in ("open_all", sequence[:1]), ("churn", sequence[1:]):
         at = places[name]
         one = site(file, at["line"], name, "fi_mr_reg", len(part), sum(PAGE * pages for _, pages in part),
                    {f"{file}:{at['from_line']} in main": len(part)})
-        of["sites"].append({**one, "repeated": len(part) - len(set(part))})
+        of["sites"].append({**one, "repeated": len(part) - len(set(part)),
+                            **ended(PAGE * max(pages for _, pages in part))})
 
 
 def of_mix(account, command, table):
@@ -130,7 +137,7 @@ def of_mix(account, command, table):
     for operation in ("tsend", "trecv") if sends else ():
         want["transfers"].append({
             "operation": operation, "count": sends, "bytes": sends * piece, "failed": 0, "unfinished": 0,
-            "matched_by_order": 0, "retries": CHANCE, "latency_p50_ns": TIME, "latency_p99_ns": TIME,
+            "matched_by_order": 0, "retries": CHANCE, "busy_ns": TIME, "latency_p50_ns": TIME, "latency_p99_ns": TIME,
             "sizes": [[piece, sends, sends * piece]]})
         want["peers"].append({**who, "operation": operation, "peer": account["self"], "count": sends,
                               "bytes": sends * piece, "busy_ns": TIME, "latency_p50_ns": TIME,
@@ -180,7 +187,7 @@ def of_stragglers(account, command, table):
     size = account["bytes"]
     want["transfers"] = [{
         "operation": operation, "count": messages, "bytes": messages * size, "failed": 0, "unfinished": 0,
-        "matched_by_order": 0, "retries": CHANCE, "latency_p50_ns": TIME, "latency_p99_ns": TIME,
+        "matched_by_order": 0, "retries": CHANCE, "busy_ns": TIME, "latency_p50_ns": TIME, "latency_p99_ns": TIME,
         "sizes": [[size, messages, messages * size]]} for operation in ("tsend", "trecv")]
     want["peers"] = [{
         "process": rank, "rank": rank, "pid": PID, "operation": operation, "peer": peer, "count": steps,

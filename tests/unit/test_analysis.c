@@ -227,7 +227,7 @@ static void ways_to_a_line_are_told_apart(void **state)
 #define JOB_REGISTER(job, mr_, addr_, bytes_, status_)                                             \
 	JOB_CALL(job, 0, ofi_mr_reg, 0, .mr = (mr_), .addr = (addr_), .bytes = (bytes_),           \
 		 .stack = JOB_STACK(job, LINE_B), .api = JOB_TEXT(job, "fi_mr_reg"),               \
-		 .status = (status_))
+		 .status = (status_), .fd = -1)
 #define JOB_UNREGISTER(job, mr_)                                                                   \
 	JOB_CALL(job, 0, ofi_mr_close, 0, .mr = (mr_), .api = JOB_TEXT(job, "fi_close"))
 
@@ -260,6 +260,46 @@ static void registrations_repeat_by_pages(void **state)
 	assert_int_equal(job.analysis->registration_site_count, 1);
 	assert_int_equal(job.analysis->registration_sites[0]->count, 4);
 	assert_int_equal(job.analysis->registration_sites[0]->repeated, 1);
+	job_done(&job);
+}
+
+static void registrations_live_by_place_and_kind(void **state)
+{
+	struct job job = {0};
+	const struct registered_life *place, *host, *device;
+
+	(void)state;
+	(void)job_process(&job, -1, -1);
+	JOB_REGISTER(&job, 0x10, 0x10000, 8192, 0);
+	JOB_CALL(&job, 0, ofi_mr_reg, 0, .mr = 0x20, .addr = 0x50000, .bytes = 4096,
+		 .iface = WL_hmem_iface_cuda, .fd = -1, .stack = JOB_STACK(&job, LINE_A),
+		 .api = JOB_TEXT(&job, "fi_mr_reg"));
+	JOB_REGISTER(&job, 0x30, 0x90000, 4096, 0);
+	JOB_UNREGISTER(&job, 0x10);
+	JOB_UNREGISTER(&job, 0x20);
+	(void)job_process(&job, -1, -1);
+	JOB_REGISTER(&job, 0x10, 0x10000, 1024, 0); /* with one of its own: no peak */
+	job_analyse(&job, NULL);
+	assert_int_equal(job.analysis->registrations_live, 2);
+	assert_int_equal(job.analysis->registered_live_bytes, 4096 + 1024);
+	host = &job.analysis->registered[REGISTERED_HOST].life;
+	device = &job.analysis->registered[REGISTERED_DEVICE].life;
+	assert_int_equal(host->live, 2);
+	assert_int_equal(host->live_bytes, 4096 + 1024);
+	assert_int_equal(host->peak_bytes, 8192 + 4096);
+	assert_int_equal(host->lifetime.count, 1);
+	assert_int_equal(device->live, 0);
+	assert_int_equal(device->peak_bytes, 4096);
+	assert_int_equal(device->lifetime.count, 1);
+	assert_int_equal(job.analysis->registration_site_count, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		place = job.analysis->registration_sites[i]->life;
+		assert_non_null(place);
+		assert_int_equal(place->peak_bytes, job.analysis->registration_sites[i]->count == 1
+							    ? 4096
+							    : 8192 + 4096);
+		assert_int_equal(place->lifetime.count, 1);
+	}
 	job_done(&job);
 }
 
@@ -321,6 +361,7 @@ int main(void)
 		cmocka_unit_test(staged_copies_are_no_waits),
 		cmocka_unit_test(ways_to_a_line_are_told_apart),
 		cmocka_unit_test(registrations_repeat_by_pages),
+		cmocka_unit_test(registrations_live_by_place_and_kind),
 		cmocka_unit_test(percentiles_are_within_an_eighth),
 		cmocka_unit_test(unreturned_calls_and_settings_are_seen),
 	};

@@ -323,6 +323,40 @@ static void site_is(const struct trace_frame *frames, unsigned count, const char
 	model_close(model);
 }
 
+/* Where native code called for a Python line. */
+static void native_is(const struct trace_frame *frames, unsigned count, const char *expected)
+{
+	struct synthetic *recording = synthetic_new("a", 41, 0, REAL);
+	const struct model_frame *frame;
+	char text[512];
+	struct model *model;
+
+	synthetic_thread(recording, 41, "main");
+	synthetic_stack(recording, frames, count);
+	model = model_of(&recording, 1);
+	frame = model_native_site(model, 0, 1);
+	assert_int_equal(frame != NULL, expected != NULL);
+	if (frame) {
+		model_frame_text(frame, text, sizeof(text));
+		assert_string_equal(text, expected);
+	}
+	model_close(model);
+}
+
+static void native_sites_of_python_lines(void **state)
+{
+	struct trace_frame frames[] = {
+		python("step", "/home/me/train.py", 12, false), native("/usr/lib/libcuda.so.1"),
+		native("/opt/libcudart.so.12"), native("/opt/torch/libtorch_cuda.so"),
+		native("/opt/torch/libtorch_python.so")};
+
+	(void)state;
+	native_is(frames, 5, "libtorch_cuda.so+0x10");
+	native_is(frames, 3, NULL);
+	native_is(frames, 1, NULL);
+	native_is(frames + 1, 4, NULL); /* its site is native itself */
+}
+
 static void sites(void **state)
 {
 	const char *torch = "/usr/lib/python3.11/site-packages/torch/nn/module.py";
@@ -367,6 +401,7 @@ int main(void)
 #endif
 		cmocka_unit_test_setup_teardown(broken_modules, export_setup, export_teardown),
 		cmocka_unit_test(sites),
+		cmocka_unit_test(native_sites_of_python_lines),
 	};
 	ssize_t length = readlink("/proc/self/exe", self_path, sizeof(self_path) - 1);
 
