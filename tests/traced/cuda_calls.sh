@@ -4,6 +4,8 @@
 # A program with prime numbers of CUDA calls on the simulated driver, whichever way it finds them: the
 # trace holds exactly what the program says it did, and the program's own output is unchanged.
 set -eu
+# shellcheck source=tests/traced/preload.inc
+. "$(dirname "$0")/preload.inc"
 
 # Lines of the program or of a dump, the same records added up.
 add_up() {
@@ -31,7 +33,7 @@ export LD_LIBRARY_PATH="$WAYLAY_BUILD/tests/fakecuda"
 for program in cuda_calls cuda_calls_dlsym cuda_calls_lookup; do
 	"$WAYLAY_BUILD/tests/$program" >plain
 	rm -rf out
-	WAYLAY_DIR=$PWD/out LD_PRELOAD=$WAYLAY_BUILD/libwaylay.so "$WAYLAY_BUILD/tests/$program" >traced
+	WAYLAY_DIR=$PWD/out LD_PRELOAD="$preload" "$WAYLAY_BUILD/tests/$program" >traced
 	cmp plain traced
 	"$WAYLAY_BUILD/tests/spool_dump" out/*.wspool >dump
 	add_up <plain >want
@@ -60,5 +62,5 @@ done
 # Without a driver behind it an exported name answers as the toolkit's stub library does.
 unset LD_LIBRARY_PATH
 [ "$("$WAYLAY_BUILD/tests/cuda_no_driver")" = "no CUDA" ]
-LD_PRELOAD=$WAYLAY_BUILD/libwaylay.so WAYLAY_DIR=$PWD/none "$WAYLAY_BUILD/tests/cuda_no_driver"
+LD_PRELOAD="$preload" WAYLAY_DIR=$PWD/none "$WAYLAY_BUILD/tests/cuda_no_driver"
 [ ! -e none ]

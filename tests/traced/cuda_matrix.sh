@@ -6,6 +6,8 @@
 # what the host was held by. The program goes by the clock, and a busy machine can take it off its
 # processor for longer than the kernel runs; so one of three runs has to agree in every row.
 set -eu
+# shellcheck source=tests/traced/preload.inc
+. "$(dirname "$0")/preload.inc"
 
 if [ -z "${WAYLAY_TEST_GPU:-}" ]; then
 	export LD_LIBRARY_PATH="$WAYLAY_BUILD/tests/fakecuda"
@@ -13,7 +15,7 @@ fi
 for kernel_ms in 17 29 43; do
 	rm -rf out
 	status=0
-	WAYLAY_DIR=$PWD/out LD_PRELOAD=$WAYLAY_BUILD/libwaylay.so \
+	WAYLAY_DIR=$PWD/out LD_PRELOAD="$preload" \
 		"$WAYLAY_BUILD/tests/cuda_matrix" "$kernel_ms" ${WAYLAY_TEST_CUBIN:+"$WAYLAY_TEST_CUBIN"} >rows || status=$?
 	[ "$status" -ne 77 ] || exit 77
 	[ "$status" -eq 0 ]

@@ -14,14 +14,18 @@ fail() {
 }
 traced() { # SETTINGS... -- ARGUMENTS...: what the program says goes to `traced`, the recording to `dump`
 	settings=
+	preloaded=
 	while [ "$1" != -- ]; do
-		settings="$settings $1"
+		case $1 in
+		preloaded) preloaded=$preload ;; # may be two, with a blank in between
+		*) settings="$settings $1" ;;
+		esac
 		shift
 	done
 	shift
 	rm -rf out
 	# shellcheck disable=SC2086 # a list
-	env $settings WAYLAY_DIR="$PWD/out" LD_LIBRARY_PATH="$simulated" "$program" "$@" >traced 2>err || {
+	env $settings ${preloaded:+LD_PRELOAD="$preloaded"} WAYLAY_DIR="$PWD/out" LD_LIBRARY_PATH="$simulated" "$program" "$@" >traced 2>err || {
 		cat err
 		fail "$program $* with $settings"
 	}
@@ -47,7 +51,7 @@ for with in none link dlsym "link early" "link clock=own" "dlsym thread"; do
 		# shellcheck disable=SC2086 # words
 		FAKECUPTI_VERSION=$version LD_LIBRARY_PATH=$simulated "$program" $with >plain 2>/dev/null
 		# shellcheck disable=SC2086
-		traced FAKECUPTI_VERSION=$version WAYLAY_GPU=cupti "LD_PRELOAD=$preload" -- $with
+		traced FAKECUPTI_VERSION=$version WAYLAY_GPU=cupti preloaded -- $with
 		diff plain traced || fail "the client's rows ($with)"
 		expect_forced=${with#"${with%thread}"}
 		holds_all
@@ -59,7 +63,7 @@ done
 [ "$(events gpu_stream)" = 3 ] || fail "$(events gpu_stream) streams"
 
 # The activity of each call stands where the call stands in its stream.
-traced WAYLAY_GPU=cupti "LD_PRELOAD=$preload" -- link
+traced WAYLAY_GPU=cupti preloaded -- link
 if command -v python3 >/dev/null; then
 	"$WAYLAY_BUILD/waylay" export -f jsonl -o trace.jsonl out 2>/dev/null
 	python3 "$WAYLAY_SOURCE/tests/gpu/lib/activity.py" trace.jsonl --least-matched 1
@@ -72,33 +76,33 @@ if /usr/bin/python3 -c 'import google.protobuf' 2>/dev/null && command -v protoc
 fi
 
 # No thread of ours, and all kinds: a graph is then one record.
-traced WAYLAY_GPU=cupti WAYLAY_THREAD=0 "LD_PRELOAD=$preload" -- none
+traced WAYLAY_GPU=cupti WAYLAY_THREAD=0 preloaded -- none
 holds_all
-traced WAYLAY_GPU=cupti WAYLAY_GPU_KINDS=kernel,copy,memset,sync,graph "LD_PRELOAD=$preload" -- none
+traced WAYLAY_GPU=cupti WAYLAY_GPU_KINDS=kernel,copy,memset,sync,graph preloaded -- none
 [ "$(events gpu_graph)" = 8 ] || fail "$(events gpu_graph) graphs"
 [ "$(events gpu_kernel)" = 81 ] || fail "$(events gpu_kernel) kernels beside graphs"
 [ "$(events gpu_sync)" = 16 ] || fail "$(events gpu_sync) waits"
 # A client wants to see nodes: then they are recorded in its window.
 LD_LIBRARY_PATH=$simulated "$program" link >plain
-traced WAYLAY_GPU=cupti WAYLAY_GPU_KINDS=kernel,copy,memset,sync,graph "LD_PRELOAD=$preload" -- link
+traced WAYLAY_GPU=cupti WAYLAY_GPU_KINDS=kernel,copy,memset,sync,graph preloaded -- link
 diff plain traced || fail "the client's rows (graph)"
 
 # Not asked for: nothing of it is there, and the client has its own.
-traced WAYLAY_GPU=none "LD_PRELOAD=$preload" -- link
+traced WAYLAY_GPU=none preloaded -- link
 diff plain traced || fail "the client's rows (none)"
 grep -q '^attribute cupti' dump && fail "CUPTI without being asked for"
 
 # By the driver's own door, in a job that knows nothing of us.
 traced "CUDA_INJECTION64_PATH=$WAYLAY_BUILD/libwaylay.so" -- none
 holds_all
-traced "CUDA_INJECTION64_PATH=$WAYLAY_BUILD/libwaylay.so" "LD_PRELOAD=$preload" -- none
+traced "CUDA_INJECTION64_PATH=$WAYLAY_BUILD/libwaylay.so" preloaded -- none
 holds_all
 
 # A library that is not there, or too old: one line, and the job runs on.
 LD_LIBRARY_PATH=$simulated "$program" none >plain
-traced WAYLAY_GPU=cupti WAYLAY_CUPTI=/nowhere/libcupti.so "LD_PRELOAD=$preload" -- none
+traced WAYLAY_GPU=cupti WAYLAY_CUPTI=/nowhere/libcupti.so preloaded -- none
 diff plain traced || fail "the job without CUPTI"
 [ "$(grep -c 'device activity is not recorded' err)" = 1 ] || fail "not told: $(cat err)"
-traced WAYLAY_GPU=cupti FAKECUPTI_VERSION=17 "LD_PRELOAD=$preload" -- none
+traced WAYLAY_GPU=cupti FAKECUPTI_VERSION=17 preloaded -- none
 grep -q 'older than' err || fail "not told: $(cat err)"
 echo "with and without another client: every row on both sides"
