@@ -11,7 +11,7 @@ done
 work=$(mktemp -d)
 timeout 20 lttng-sessiond --daemonize --no-kernel >&2
 pid=$(cat /var/run/lttng/lttng-sessiond.pid 2>/dev/null || cat "$HOME/.lttng/lttng-sessiond.pid")
-trap 'kill "$pid"; rm -rf "$work"' EXIT
+trap 'kill "$pid"; for i in 1 2 3 4 5 6 7 8 9; do kill -0 "$pid" 2>/dev/null || break; sleep 0.5; done; rm -rf "$work"' EXIT
 {
 	timeout 20 lttng create waylay-bench --output="$work/ctf"
 	timeout 20 lttng enable-channel -u -s waylay-bench --buffers-pid --subbuf-size=4M --num-subbuf=4 waylay

@@ -177,6 +177,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: storms PRELOAD JOB FIRST COUNT\n");
 		return 64;
 	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	fd = open("counts", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof(*counts)))
 		return 1;
