@@ -309,11 +309,13 @@ struct export_options {
 	bool no_args;     /* leave arguments out: names and times alone */
 	struct selection *selection; /* NULL: everything */
 	const struct kineto *with;   /* Perfetto: its GPU rows beside ours; NULL: none */
-	/* Called now and then with how much is done, 0 to 1000; non-zero stops the export (-EINTR).
-	 */
+	/* Called now and then with how much is done, 0 to 1000, or with EXPORT_ASK, where that is not known;
+	 * non-zero stops the export (-EINTR). */
 	int (*progress)(void *user, unsigned permille);
 	void *user;
 };
+
+#define EXPORT_ASK 1001
 
 struct export_result {
 	uint64_t slices; /* on threads */
@@ -362,10 +364,14 @@ struct output {
 	int fd;
 	int error; /* first failure, -errno; later writes do nothing */
 	uint64_t bytes;
+	const struct export_options *options; /* what says when to stop; may be NULL */
 };
 
-/* 0 or -errno with one line in err. */
-int output_open(struct output *output, const char *path, char *err, size_t err_size);
+/* 0 or -errno with one line in err. options: of the export, or NULL; must outlive it. */
+int output_open(struct output *output, const char *path, const struct export_options *options,
+		char *err, size_t err_size);
+/* Whether the export is to stop: to be asked now and then by what takes long. */
+bool output_stopped(const struct output *output);
 void output_write(struct output *output, const void *data, size_t bytes);
 /* error: 0 to complete the file, or why not: then nothing is left behind. Returns error, or the first
  * failure of writing; err then has one line (unless error was given and err is filled already). */

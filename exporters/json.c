@@ -25,7 +25,8 @@ struct json_gzip {
 	uint8_t out[1 << 16];
 };
 
-int json_open(struct json *json, const char *path, bool gzip, char *err, size_t err_size)
+int json_open(struct json *json, const char *path, bool gzip, const struct export_options *options,
+	      char *err, size_t err_size)
 {
 	int error;
 
@@ -44,7 +45,7 @@ int json_open(struct json *json, const char *path, bool gzip, char *err, size_t 
 	if (error)
 		snprintf(err, err_size, "writing %s: %s", path, strerror(-error));
 	else
-		error = output_open(&json->output, path, err, err_size);
+		error = output_open(&json->output, path, options, err, err_size);
 	if (error) {
 		if (json->gzip)
 			deflateEnd(&json->gzip->stream);

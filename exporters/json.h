@@ -25,7 +25,9 @@ int json_memory_open(struct json *json);
 const char *json_memory_text(struct json *json);
 void json_memory_close(struct json *json);
 
-int json_open(struct json *json, const char *path, bool gzip, char *err, size_t err_size);
+/* options: as output_open's. */
+int json_open(struct json *json, const char *path, bool gzip, const struct export_options *options,
+	      char *err, size_t err_size);
 /* Writes what is left; nothing may follow but json_close. 0 or -errno. */
 int json_finish(struct json *json);
 /* error: 0, or why the file is given up. */

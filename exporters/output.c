@@ -26,12 +26,21 @@ static int failed(char *err, size_t err_size, const char *doing, const char *pat
 	return error;
 }
 
-int output_open(struct output *output, const char *path, char *err, size_t err_size)
+bool output_stopped(const struct output *output)
+{
+	const struct export_options *options = output->options;
+
+	return options && options->progress && options->progress(options->user, EXPORT_ASK);
+}
+
+int output_open(struct output *output, const char *path, const struct export_options *options,
+		char *err, size_t err_size)
 {
 	struct stat stat_buf;
 
 	memset(output, 0, sizeof(*output));
 	output->path = path;
+	output->options = options;
 	if (!strcmp(path, "-")) {
 		output->fd = STDOUT_FILENO;
 		return 0;
@@ -63,8 +72,15 @@ void output_write(struct output *output, const void *data, size_t bytes)
 	const char *at = data;
 
 	while (bytes && !output->error) {
-		ssize_t written = write(output->fd, at, bytes);
+		ssize_t written;
 
+		/* Who reads a pipe may never read on: a signal must end the export all the same, also where
+		 * it comes in the middle of a write, which then writes less than it should. */
+		if (output_stopped(output)) {
+			output->error = -EINTR;
+			return;
+		}
+		written = write(output->fd, at, bytes);
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written <= 0) {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -218,36 +219,51 @@ static const char *host_name(const struct model *model, unsigned host)
 
 /* All traces are on one clock already: the manifest gives the machines their names, by which Perfetto keeps
  * equal process numbers apart. */
+static char *manifest_text(const struct model *model, size_t *bytes)
+{
+	const char *comma = "";
+	char name[256], *text = NULL;
+	FILE *file = open_memstream(&text, bytes);
+
+	if (!file)
+		return NULL;
+	(void)fputs("{\"perfetto_manifest\":{\"version\":1,\"files\":[", file);
+	for (unsigned host = 0; host < model_host_count(model); host++) {
+		if (!host_name(model, host))
+			continue;
+		(void)words_clean(host_name(model, host), name, sizeof(name));
+		for (char *at = name; *at; at++)
+			*at = *at == '"' || *at == '\\' ? '_' : *at;
+		(void)fprintf(file,
+			      "%s\n{\"path\":\"host%u.pftrace\",\"machine\":{\"name\":\"%s\"}}",
+			      comma, host, name);
+		comma = ",";
+	}
+	(void)fputs("\n]}}\n", file);
+	if (!fclose(file))
+		return text;
+	free(text);
+	return NULL;
+}
+
 static int write_manifest(const struct model *model, const char *folder)
 {
-	char path[PATH_MAX], name[256];
-	const char *comma = "";
-	FILE *file;
-	bool failed;
+	char path[PATH_MAX], err[512] = "";
+	struct output output;
+	size_t bytes = 0;
+	char *text = manifest_text(model, &bytes);
+	int error;
 
 	(void)snprintf(path, sizeof(path), "%s/manifest.json", folder);
-	file = fopen(path, "w");
-	if (file) {
-		(void)fputs("{\"perfetto_manifest\":{\"version\":1,\"files\":[", file);
-		for (unsigned host = 0; host < model_host_count(model); host++) {
-			if (!host_name(model, host))
-				continue;
-			(void)words_clean(host_name(model, host), name, sizeof(name));
-			for (char *at = name; *at; at++)
-				*at = *at == '"' || *at == '\\' ? '_' : *at;
-			(void)fprintf(
-				file,
-				"%s\n{\"path\":\"host%u.pftrace\",\"machine\":{\"name\":\"%s\"}}",
-				comma, host, name);
-			comma = ",";
-		}
-		(void)fputs("\n]}}\n", file);
+	error = text ? output_open(&output, path, NULL, err, sizeof(err)) : -ENOMEM;
+	if (!error) {
+		output_write(&output, text, bytes);
+		error = output_close(&output, 0, err, sizeof(err));
 	}
-	failed = !file || ferror(file);
-	failed = (file && fclose(file)) || failed;
-	if (failed)
-		say("writing %s: %s: choose another place (-o)", path, strerror(errno));
-	return failed ? -EIO : 0;
+	if (error)
+		say("%s", *err ? err : strerror(-error));
+	free(text);
+	return error;
 }
 
 static int write_hosts(struct model *model, struct export_arguments *arguments)

@@ -514,7 +514,7 @@ static bool write_out(const char *path, const struct told *told,
 	if (memory && fclose(memory) != 0 && !error)
 		error = -ENOMEM;
 	if (!error) {
-		error = output_open(&output, path, err, sizeof(err));
+		error = output_open(&output, path, NULL, err, sizeof(err));
 		if (!error) {
 			output_write(&output, data, bytes);
 			error = output_close(&output, 0, err, sizeof(err));

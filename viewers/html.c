@@ -192,7 +192,7 @@ int html_write(const char *path, struct model *model, const struct analysis *ana
 	*err = '\0';
 	timeline = html_timeline_read(model, HTML_EVENTS_MAX, &error);
 	if (timeline) {
-		error = output_open(&output, path, err, err_size);
+		error = output_open(&output, path, NULL, err, err_size);
 		if (!error) {
 			error = put_page(&output, model, analysis, timeline);
 			error = output_close(&output, error, err, err_size);

@@ -40,7 +40,7 @@ static int progress(void *user, unsigned permille)
 	double passed = now_s() - began_s;
 
 	(void)user;
-	if (!shown || stopped_by)
+	if (!shown || stopped_by || permille == EXPORT_ASK)
 		return stopped_by != 0;
 	(void)fprintf(stderr, "\rwaylay: %s %3u.%u %%", doing, permille / 10, permille % 10);
 	if (passed > 1 && permille > 5)

@@ -168,7 +168,7 @@ int chrome_export(struct model *model, const char *path, const struct export_opt
 		*err = 0;
 	model_bounds(model, &chrome.base_ns, &last_ns, &realtime_ns);
 	chrome.step_ps = step_ps(last_ns - chrome.base_ns);
-	error = json_open(&chrome.json, path, gzip, err, err_size);
+	error = json_open(&chrome.json, path, gzip, chrome.options, err, err_size);
 	if (error)
 		return error;
 	error = number_map_init(&chrome.nodes);

@@ -6,6 +6,7 @@
 #include "exporters/chrome/chrome.h"
 #include "exporters/model/walk.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct network_export {
@@ -13,6 +14,7 @@ struct network_export {
 	struct chrome_streams streams;
 	int64_t bytes_in_flight, bytes_posted, registered_bytes, registrations;
 	int64_t counter_ns[4]; /* of the newest value shown, by enum counter */
+	unsigned records;      /* since it was asked whether to stop */
 };
 
 enum counter { BYTES_IN_FLIGHT, BYTES_POSTED, REGISTERED_BYTES, REGISTRATIONS };
@@ -258,9 +260,12 @@ static void on_activity(void *user, const struct model_activity *activity)
 
 static int on_stop(void *user)
 {
-	const struct network_export *export = user;
+	struct network_export *export = user;
+	const struct output *output = &export->chrome->json.output;
 
-	return export->chrome->json.output.error;
+	if (++export->records % WALK_CHECK_EVERY == 0 && output_stopped(output))
+		return -EINTR;
+	return output->error;
 }
 
 static const struct model_match_ops callbacks = {

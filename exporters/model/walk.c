@@ -10,7 +10,6 @@
 
 #define WINDOW       1024
 #define INFLIGHT_MAX 4096
-#define CHECK_EVERY  16384 /* records */
 
 struct walk {
 	struct model *model;
@@ -128,7 +127,7 @@ static int feed_records(struct walk *walk, unsigned thread)
 	while (!error && model_cursor_next(cursor, &event) > 0) {
 		enum kind kind = kind_of(&kinds, event.type, walk->merged);
 
-		if (++records % CHECK_EVERY == 0)
+		if (++records % WALK_CHECK_EVERY == 0)
 			error = check(walk, thread, event.end_ns);
 		event.begin_ns = model_time(walk->process, event.begin_ns);
 		event.end_ns = model_time(walk->process, event.end_ns);

@@ -10,6 +10,9 @@
 #include "exporters/model/nest.h"
 #include "exporters/model/select.h"
 
+/* After so many records it is worth asking whether to stop. */
+#define WALK_CHECK_EVERY 16384
+
 struct walk_ops {
 	/* Before a thread's first slice. */
 	void (*thread)(void *user, unsigned thread);

@@ -33,6 +33,7 @@ struct network_export {
 	int64_t bytes_in_flight, bytes_posted, registered_bytes, registrations;
 	uint64_t counters;                                /* bit by track_kind: declared */
 	int64_t counter_ns[TRACK_REGISTRATIONS_LIVE + 1]; /* of the newest value shown */
+	unsigned records;                                 /* since it was asked whether to stop */
 	int error;
 };
 
@@ -476,9 +477,12 @@ static const struct model_match_ops match_callbacks = {
 
 static int on_stop(void *user)
 {
-	const struct network_export *export = user;
+	struct network_export *export = user;
+	const struct output *output = &export->trace->output;
 
-	return export->error ? export->error : export->trace->output.error;
+	if (++export->records % WALK_CHECK_EVERY == 0 && output_stopped(output))
+		return -EINTR;
+	return export->error ? export->error : output->error;
 }
 
 int export_network(struct trace *trace, unsigned index)

@@ -59,7 +59,7 @@ int trace_open(struct trace *trace, struct model *model, const char *path,
 				   "again, or use --compress=deflate"
 				 : strerror(-error));
 	else
-		error = output_open(&trace->output, path, err, err_size);
+		error = output_open(&trace->output, path, options, err, err_size);
 	if (error) {
 		trace_free(trace);
 		return error;

@@ -573,14 +573,14 @@ static struct table_sink *open_sink(enum table_format format, const char *path, 
 
 	switch (format) {
 	case TABLE_FORMAT_CSV:
-		return table_csv_open(path, tables, error, err, err_size);
+		return table_csv_open(path, tables, options, error, err, err_size);
 	case TABLE_FORMAT_JSONL:
 		return table_jsonl_open(path, tables,
 					options->compress != EXPORT_COMPRESS_NONE ||
 						(length > 3 && !strcmp(path + length - 3, ".gz")),
-					error, err, err_size);
+					options, error, err, err_size);
 	default:
-		return table_sqlite_open(path, tables, error, err, err_size);
+		return table_sqlite_open(path, tables, options, error, err, err_size);
 	}
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #ifndef HAVE_SQLITE
-struct table_sink *table_sqlite_open(const char *path, uint32_t tables, int *error, char *err,
+struct table_sink *table_sqlite_open(const char *path, uint32_t tables,
+				     const struct export_options *options, int *error, char *err,
 				     size_t err_size)
 {
 	(void)tables;
@@ -45,9 +46,10 @@ static void failed(struct sqlite_sink *self, int status)
 {
 	if (self->sink.error)
 		return;
-	self->sink.error = status == SQLITE_FULL    ? -ENOSPC
-			   : status == SQLITE_NOMEM ? -ENOMEM
-						    : -EIO;
+	self->sink.error = status == SQLITE_FULL        ? -ENOSPC
+			   : status == SQLITE_NOMEM     ? -ENOMEM
+			   : status == SQLITE_INTERRUPT ? -EINTR
+							: -EIO;
 	self->message = strdup(sqlite3_errmsg(self->db));
 }
 
@@ -57,6 +59,11 @@ static void run(struct sqlite_sink *self, const char *sql)
 
 	if (status != SQLITE_OK)
 		failed(self, status);
+}
+
+static int stopped(void *output)
+{
+	return output_stopped(output);
 }
 
 static void make_table(struct sqlite_sink *self, enum table table)
@@ -164,13 +171,14 @@ static int sqlite_close_sink(struct table_sink *sink, int error, uint64_t *bytes
 
 static const struct table_sink_ops sqlite_ops = {sqlite_row, sqlite_close_sink};
 
-struct table_sink *table_sqlite_open(const char *path, uint32_t tables, int *error, char *err,
+struct table_sink *table_sqlite_open(const char *path, uint32_t tables,
+				     const struct export_options *options, int *error, char *err,
 				     size_t err_size)
 {
 	struct sqlite_sink *self = calloc(1, sizeof(*self));
 	uint64_t bytes;
 
-	*error = self ? output_open(&self->output, path, err, err_size) : -ENOMEM;
+	*error = self ? output_open(&self->output, path, options, err, err_size) : -ENOMEM;
 	if (!*error && !self->output.temporary) {
 		*error = -EINVAL;
 		output_close(&self->output, *error, err, 0);
@@ -185,6 +193,9 @@ struct table_sink *table_sqlite_open(const char *path, uint32_t tables, int *err
 	self->sink.tables = tables;
 	if (sqlite3_open(self->output.temporary, &self->db) != SQLITE_OK)
 		failed(self, SQLITE_CANTOPEN);
+	/* Indexes of large tables take a while. */
+	if (!self->sink.error)
+		sqlite3_progress_handler(self->db, 100000, stopped, &self->output);
 	/* Nobody but us sees the file before it is whole: nothing needs to be undone. */
 	run(self, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=16384; BEGIN");
 	for (unsigned i = 0; i < TABLE_MAX; i++) {

@@ -64,11 +64,14 @@ struct table_sink {
 };
 
 /* NULL with *error and one line in err. */
-struct table_sink *table_csv_open(const char *path, uint32_t tables, int *error, char *err,
+struct table_sink *table_csv_open(const char *path, uint32_t tables,
+				  const struct export_options *options, int *error, char *err,
 				  size_t err_size);
-struct table_sink *table_jsonl_open(const char *path, uint32_t tables, bool gzip, int *error,
-				    char *err, size_t err_size);
-struct table_sink *table_sqlite_open(const char *path, uint32_t tables, int *error, char *err,
+struct table_sink *table_jsonl_open(const char *path, uint32_t tables, bool gzip,
+				    const struct export_options *options, int *error, char *err,
+				    size_t err_size);
+struct table_sink *table_sqlite_open(const char *path, uint32_t tables,
+				     const struct export_options *options, int *error, char *err,
 				     size_t err_size);
 
 #endif

@@ -157,7 +157,8 @@ static char *csv_path(const char *path, bool folder, enum table table)
 	return full;
 }
 
-struct table_sink *table_csv_open(const char *path, uint32_t tables, int *error, char *err,
+struct table_sink *table_csv_open(const char *path, uint32_t tables,
+				  const struct export_options *options, int *error, char *err,
 				  size_t err_size)
 {
 	struct text_sink *text = calloc(1, sizeof(*text));
@@ -179,9 +180,9 @@ struct table_sink *table_csv_open(const char *path, uint32_t tables, int *error,
 		if (!(tables & 1u << i))
 			continue;
 		text->paths[i] = csv_path(path, folder, i);
-		*error = text->paths[i]
-				 ? json_open(&text->files[i], text->paths[i], false, err, err_size)
-				 : -ENOMEM;
+		*error = text->paths[i] ? json_open(&text->files[i], text->paths[i], false, options,
+						    err, err_size)
+					: -ENOMEM;
 		text->open[i] = !*error;
 		if (!*error)
 			csv_head(&text->files[i], table_info(i));
@@ -235,8 +236,9 @@ static void jsonl_row(struct table_sink *sink, enum table table, const struct ta
 
 static const struct table_sink_ops jsonl_ops = {jsonl_row, close_files};
 
-struct table_sink *table_jsonl_open(const char *path, uint32_t tables, bool gzip, int *error,
-				    char *err, size_t err_size)
+struct table_sink *table_jsonl_open(const char *path, uint32_t tables, bool gzip,
+				    const struct export_options *options, int *error, char *err,
+				    size_t err_size)
 {
 	struct text_sink *text = calloc(1, sizeof(*text));
 
@@ -247,7 +249,7 @@ struct table_sink *table_jsonl_open(const char *path, uint32_t tables, bool gzip
 	}
 	text->sink.ops = &jsonl_ops;
 	text->sink.tables = tables;
-	*error = json_open(&text->files[0], path, gzip, err, err_size);
+	*error = json_open(&text->files[0], path, gzip, options, err, err_size);
 	text->open[0] = !*error;
 	if (!*error)
 		return &text->sink;
