@@ -108,10 +108,14 @@ struct screen {
 	bool raw;
 };
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, suspended;
 static void end(int number)
 {
 	ended = number;
+}
+static void suspend(int number)
+{
+	suspended = number;
 }
 
 /* A line of the screen, cut to its width; lines beyond its height are left out. */
@@ -235,7 +239,7 @@ static void screen_size(struct screen *screen)
 
 	screen->columns = 80;
 	screen->lines = 24;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 && size.ws_row >= 5) {
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col && size.ws_row) {
 		screen->columns = size.ws_col;
 		screen->lines = size.ws_row;
 	}
@@ -366,8 +370,59 @@ static int look_once(struct watch *watch, const struct top_arguments *arguments)
 	return error ? error : (int)running;
 }
 
+static void screen_take(struct screen *screen)
+{
+	struct termios raw;
+
+	(void)fputs("\033[?1049h\033[?25l\033[2J", stdout);
+	screen->raw = tcgetattr(STDIN_FILENO, &screen->before) == 0;
+	if (!screen->raw)
+		return;
+	raw = screen->before;
+	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	(void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+}
+
+static void screen_open(struct screen *screen)
+{
+	struct sigaction action = {.sa_handler = end}, stop = {.sa_handler = suspend};
+	const char *kind = getenv("TERM");
+
+	(void)sigemptyset(&action.sa_mask);
+	(void)sigemptyset(&stop.sa_mask);
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+	(void)sigaction(SIGHUP, &action, NULL);
+	screen->columns = 4096;
+	/* A terminal that says nothing of itself may know no more than lines. */
+	screen->terminal = isatty(STDOUT_FILENO) == 1 && kind && *kind && strcmp(kind, "dumb") != 0;
+	if (!screen->terminal)
+		return;
+	(void)sigaction(SIGTSTP, &stop, NULL);
+	screen_take(screen);
+}
+
+static void screen_close(struct screen *screen)
+{
+	if (!screen->terminal)
+		return;
+	(void)fputs("\033[?25h\033[?1049l", stdout);
+	(void)fflush(stdout);
+	if (screen->raw)
+		(void)tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
+}
+
+/* ^Z: whoever has the terminal meanwhile finds it as it was. */
+static void screen_lend(struct screen *screen)
+{
+	suspended = 0;
+	screen_close(screen);
+	(void)raise(SIGSTOP);
+	screen_take(screen);
+}
+
 /* Waits; true when the person wants to end. */
-static bool pause_for(const struct watch *watch, int64_t ns)
+static bool pause_for(struct watch *watch, int64_t ns)
 {
 	struct pollfd input = {.fd = watch->screen.raw ? STDIN_FILENO : -1, .events = POLLIN};
 	int64_t until = now_ns() + ns;
@@ -379,6 +434,10 @@ static bool pause_for(const struct watch *watch, int64_t ns)
 
 		if (ended)
 			return true;
+		if (suspended) {
+			screen_lend(&watch->screen);
+			return ended != 0;
+		}
 		if (poll(&input, 1, left > 0 ? (int)(left / 1000000) + 1 : 0) > 0) {
 			/* Any other key: look at once. */
 			return read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q';
@@ -386,38 +445,6 @@ static bool pause_for(const struct watch *watch, int64_t ns)
 		if (left <= 0)
 			return ended != 0;
 	}
-}
-
-static void screen_open(struct screen *screen)
-{
-	struct sigaction action = {.sa_handler = end};
-	struct termios raw;
-
-	(void)sigemptyset(&action.sa_mask);
-	(void)sigaction(SIGINT, &action, NULL);
-	(void)sigaction(SIGTERM, &action, NULL);
-	(void)sigaction(SIGHUP, &action, NULL);
-	screen->columns = 4096;
-	screen->terminal = isatty(STDOUT_FILENO) == 1;
-	if (!screen->terminal)
-		return;
-	(void)fputs("\033[?1049h\033[?25l\033[2J", stdout);
-	screen->raw = tcgetattr(STDIN_FILENO, &screen->before) == 0;
-	if (!screen->raw)
-		return;
-	raw = screen->before;
-	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-	(void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-}
-
-static void screen_close(struct screen *screen)
-{
-	if (!screen->terminal)
-		return;
-	(void)fputs("\033[?25h\033[?1049l", stdout);
-	(void)fflush(stdout);
-	if (screen->raw)
-		(void)tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
 }
 
 /* Until nothing runs any more, or as often as asked. 0 or -errno. */

@@ -235,7 +235,8 @@ int view_server_start(const struct view_offer *offer, struct view_server **serve
 	(void)snprintf(err, err_size, "serving the trace on 127.0.0.1:%u: %s%s", offer->port,
 		       strerror(-error),
 		       error == -EADDRINUSE ? "; end what uses it (another waylay view, a "
-					      "trace_processor), or give --port"
+					      "trace_processor), since the public UI fetches from "
+					      "port 9001 alone; with --ui also --port"
 					    : "");
 	view_server_stop(*server);
 	*server = NULL;

@@ -78,34 +78,81 @@ EOF2
 python3 unreaped.py "$build/libwaylay.so" $(sampler naive 11) || fail "a job that was not waited for"
 
 # --- a terminal of 80x24: a screen that fits, q ends it and the terminal is as before
-command -v python3 >/dev/null || exit 0
 cat >terminal.py <<'EOF2'
-import fcntl, os, pty, re, select, struct, sys, termios, time
-pid, fd = pty.fork()
-if pid == 0:
-    time.sleep(0.2)
-    os.execvp("waylay", ["waylay", "top", "--interval", "200ms", sys.argv[1]])
-fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-before, text, deadline, asked = termios.tcgetattr(fd), b"", time.time() + 30, False
-while time.time() < deadline:
-    ready, _, _ = select.select([fd], [], [], 0.1)
-    try:
-        data = os.read(fd, 65536) if ready else b""
-    except OSError:
-        break
-    text += data
-    if not asked and b"q: end" in text:
-        os.write(fd, b"q")
-        asked = True
-_, status = os.waitpid(pid, 0)
-assert asked and status == 0, (asked, status, text[-2000:])
-text = text.decode()
-assert text.startswith("\033[?1049h") and "\033[?1049l" in text, "the screen before is not given back"
-frame = text.split("\033[H")[1].split("\033[J")[0]
-lines = [re.sub(r"\033\[[0-9;?]*[A-Za-z]", "", line).rstrip("\r") for line in frame.split("\n")]
-assert len(lines) == 24 and max(map(len, lines)) <= 80, (len(lines), max(map(len, lines)))
+import fcntl, os, pty, re, select, signal, struct, sys, termios, time
+
+
+class Terminal:
+    """top on a terminal of so many lines and columns."""
+    def __init__(self, directory, lines, columns, kind="xterm"):
+        self.text = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.pop("TERM", None)
+            if kind:
+                os.environ["TERM"] = kind
+            time.sleep(0.2)
+            os.execvp("waylay", ["waylay", "top", "--interval", "100ms", directory])
+        self.resize(lines, columns)
+        self.before = termios.tcgetattr(self.fd)
+
+    def resize(self, lines, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def until(self, what, seconds=60):
+        deadline = time.time() + seconds
+        while not what(self.text):
+            assert time.time() < deadline, self.text[-2000:]
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self.fd, 65536)
+                except OSError:
+                    assert what(self.text), self.text[-2000:]
+        return self.text.decode()
+
+    def frames(self):
+        whole = self.text.decode(errors="ignore").split("\033[H")[1:]
+        return [frame.split("\033[J")[0] for frame in whole if "\033[J" in frame]
+
+
+def plain(frame):
+    return [re.sub(r"\033\[[0-9;?]*[A-Za-z]", "", line).rstrip("\r") for line in frame.split("\n")]
+
+
+def fits(frame, lines, columns):
+    shown = plain(frame)
+    return len(shown) == lines and max(map(len, shown)) <= columns
+
+
+top = Terminal(sys.argv[1], 24, 80)
+top.until(lambda text: b"q: end" in text and b"\033[J" in text)
+assert fits(top.frames()[0], 24, 80), top.frames()[0]
+lines = plain(top.frames()[0])
 assert any("synchronizations" in line for line in lines) and any("sampler.c:" in line for line in lines), lines
 print("\n".join(lines))
+# Smaller, and smaller still: each time the next frame fits.
+for lines, columns in (10, 40), (3, 12), (50, 200):
+    top.resize(lines, columns)
+    top.until(lambda text: fits(top.frames()[-1], lines, columns))
+# ^Z gives the terminal back, and it is taken again afterwards.
+seen = len(top.text)
+os.write(top.fd, b"\x1a")
+os.waitpid(top.pid, os.WUNTRACED)
+top.until(lambda text: b"\033[?1049l" in text[seen:])
+assert termios.tcgetattr(top.fd)[3] == top.before[3], "no echo while it is stopped"
+os.kill(top.pid, signal.SIGCONT)
+top.until(lambda text: b"\033[?1049h" in text[seen:])
+os.write(top.fd, b"q")
+_, status = os.waitpid(top.pid, 0)
+assert status == 0, status
+assert termios.tcgetattr(top.fd)[3] == top.before[3], "the terminal is not as it was"
+# Terminals that may know no escape sequences get lines.
+for kind in "dumb", "":
+    top = Terminal(sys.argv[1], 24, 80, kind)
+    top.until(lambda text: text.count(b"\n") >= 2)
+    os.kill(top.pid, signal.SIGINT)
+    _, status = os.waitpid(top.pid, 0)
+    assert status == 0 and b"\033" not in top.text, (status, top.text)
 EOF2
 # shellcheck disable=SC2046,SC2091
 WAYLAY_DIR=$PWD/screen LD_PRELOAD=$build/libwaylay.so $(sampler naive 1000000) >job.out 2>&1 &
