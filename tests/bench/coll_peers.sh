@@ -11,10 +11,10 @@ set -eu
 build=$(cd "${1:?usage: tests/bench/coll_peers.sh BUILD_DIR [ROUNDS]}" && pwd)
 rounds=${2:-3}
 source=$(cd "$(dirname "$0")/../.." && pwd)
-command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null || {
+if ! command -v mpirun.openmpi >/dev/null || ! command -v mpicc.openmpi >/dev/null; then
 	echo "this needs Open MPI (openmpi-bin, libopenmpi-dev)"
 	exit 77
-}
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -46,11 +46,11 @@ ours() { # NAME COLLECTIVE BYTES PROVIDER
 for round in $(seq "$rounds"); do
 	for collective in all_reduce all_gather reduce_scatter; do
 		for bytes in 1024 65536 1048576 33554432 268435456; do
-			ours ours-tcp $collective $bytes tcp
-			theirs mpi-tcp $collective $bytes --mca pml cm --mca mtl ofi \
+			ours ours-tcp "$collective" "$bytes" tcp
+			theirs mpi-tcp "$collective" "$bytes" --mca pml cm --mca mtl ofi \
 				--mca mtl_ofi_provider_include tcp
-			ours ours-shm $collective $bytes shm
-			theirs mpi-shm $collective $bytes --mca pml ob1 --mca btl self,vader
+			ours ours-shm "$collective" "$bytes" shm
+			theirs mpi-shm "$collective" "$bytes" --mca pml ob1 --mca btl self,vader
 		done
 	done
 	echo "round $round of $rounds done" >&2
