@@ -282,7 +282,11 @@ static enum coll_algorithm choose(const struct coll_comm *comm, size_t bytes)
 	enum coll_algorithm a = comm->config.algorithm;
 
 	if (a == COLL_AUTO) {
-		if (bytes <= (comm->size == 2 ? DOUBLING_BYTES_PAIR : DOUBLING_BYTES))
+		/* Between devices a step costs far more than its bytes, and two ranks have as many
+		 * bytes to move either way. */
+		if (comm_direct(comm) && comm->size == 2)
+			a = COLL_RECURSIVE_DOUBLING;
+		else if (bytes <= (comm->size == 2 ? DOUBLING_BYTES_PAIR : DOUBLING_BYTES))
 			a = COLL_RECURSIVE_DOUBLING;
 		else if (bytes <= RABENSEIFNER_BYTES && comm->size > 2)
 			a = COLL_RABENSEIFNER;

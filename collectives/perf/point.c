@@ -81,6 +81,9 @@ int perf_point_run(struct world *w, const struct perf_memory *m, const struct tp
 		rc = message(&f);
 	if (!rc && f.peer < w->size)
 		rc = drain(&f);
+	/* A device may still be moving what a provider calls complete: this waits for it. */
+	if (!rc && f.peer < w->size && !f.sends && bytes)
+		rc = memory_get(m, bytes - 1, 1);
 	return rc ? rc : coll_barrier(w->comm); /* the receiver has everything, too */
 }
 
