@@ -7,7 +7,7 @@ libspoolwriter_CFLAGS := -ftls-model=initial-exec
 libspoolreader_SRCS := $(sort $(wildcard tracer/spool/reader*.c)) tracer/spool/copy.c
 
 ifneq ($(HAVE_CMOCKA),)
-SPOOL_TESTS := test_spool_write test_spool_limits test_spool_signals test_spool_damage test_spool_kill test_spool_lines test_spool_full test_spool_power
+SPOOL_TESTS := test_spool_write test_spool_limits test_spool_signals test_spool_damage test_spool_kill test_spool_lines test_spool_full test_spool_power test_spool_crowd
 UNIT_TESTS += $(SPOOL_TESTS)
 define spool_test
 $(1)_SRCS := tests/unit/$(1).c

@@ -18,9 +18,10 @@
 #define SPOOL_SLOT_CHUNKS   272 /* enough for SPOOL_THREADS_MAX slots in the smallest chunks */
 #define SPOOL_NESTED_MAX                                                                           \
 	1024 /* structs of one thread: one is left behind by each jump out of an append */
-#define SPOOL_TABLE_ENTRIES (1u << 18) /* interned things, of which 3/4 are used */
-#define SPOOL_STRING_MAX    15360      /* longer texts are cut; fits the smallest chunk */
-#define SPOOL_SECOND_NS     1000000000
+#define SPOOL_TABLE_ENTRIES  (1u << 18) /* interned things, of which 3/4 are used */
+#define SPOOL_STRING_MAX     15360      /* longer texts are cut; fits the smallest chunk */
+#define SPOOL_SECOND_NS      1000000000
+#define SPOOL_NODE_BIT(node) (1ull << ((node) < 63 ? (node) : 63)) /* of memory */
 
 enum spool_state { SPOOL_UNOPENED, SPOOL_OPENING, SPOOL_OPEN, SPOOL_FAILED };
 
@@ -82,6 +83,9 @@ struct spool_writer {
 	_Atomic uint32_t windows; /* times that recording was switched */
 
 	bool sink_active; /* writer_sink.c: when last looked at */
+
+	/* SPOOL_NODE_BIT()s of threads that took chunks since housekeeping last looked. */
+	_Atomic uint64_t nodes_seen;
 
 	/* --- housekeeping (writer_house.c) --- */
 	uint64_t house_chunks; /* chunk_next at the last call */

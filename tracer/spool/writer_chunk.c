@@ -5,6 +5,7 @@
  */
 #include "tracer/spool/writer.h"
 
+#include <sched.h>
 #include <sys/mman.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -182,6 +183,19 @@ static void chunk_hold(struct spool_writer *w, struct spool_thread *self)
 	self->previous = leave(w, self);
 }
 
+/* So that housekeeping touches pages ahead where they will be used. */
+static void node_note(struct spool_writer *w)
+{
+	unsigned cpu, node;
+	uint64_t bit;
+
+	if (getcpu(&cpu, &node) != 0)
+		return;
+	bit = SPOOL_NODE_BIT(node);
+	if (!(atomic_load_explicit(&w->nodes_seen, memory_order_relaxed) & bit))
+		atomic_fetch_or_explicit(&w->nodes_seen, bit, memory_order_relaxed);
+}
+
 bool spool_chunk_next(struct spool_writer *w, struct spool_thread *self, enum trace_drop *why)
 {
 	/* Before the chunk, since a signal handler may take one meanwhile, and its records are later. */
@@ -209,6 +223,7 @@ bool spool_chunk_next(struct spool_writer *w, struct spool_thread *self, enum tr
 		return false;
 	/* A thread that fills chunks touches its pages at one go; one that records a few events does
 	 * not get more than it needs. */
+	node_note(w);
 	if (sequence > 0 && chunk->number >= atomic_load(&w->touched) &&
 	    atomic_load(&chunk->generation) == 0)
 		madvise(chunk, w->chunk_bytes, MADV_POPULATE_WRITE);

@@ -5,7 +5,9 @@
 #include "tracer/spool/writer.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -16,6 +18,10 @@
 #define AHEAD_MOST  256
 #define REAP_EVERY  16 /* calls */
 
+/* linux/mempolicy.h, which is not everywhere */
+#define MPOL_DEFAULT   0
+#define MPOL_PREFERRED 1
+
 /* Without MADV_POPULATE_WRITE (before Linux 5.14). The owner of the page may be writing to it. */
 static void touch(uint8_t *at, uint64_t bytes)
 {
@@ -25,11 +31,40 @@ static void touch(uint8_t *at, uint64_t bytes)
 		atomic_fetch_or_explicit((_Atomic uint32_t *)(at + off), 0, memory_order_relaxed);
 }
 
+static uint64_t own_node(void)
+{
+	unsigned cpu, node;
+
+	return getcpu(&cpu, &node) == 0 ? SPOOL_NODE_BIT(node) : 0;
+}
+
+static void touch_all(uint8_t *at, uint64_t bytes)
+{
+	if (madvise(at, bytes, MADV_POPULATE_WRITE) != 0 && errno == EINVAL)
+		touch(at, bytes);
+}
+
+/* Pages come from the memory of whoever touches them first, which is to be the node of the threads that will
+ * write to them: one node, asked for while they are touched; unless the job chose a policy of its own. */
+static void touch_near(uint8_t *at, uint64_t bytes, uint64_t node)
+{
+	unsigned long mask = node;
+	int policy = MPOL_DEFAULT;
+	bool asked = node && node != own_node() &&
+		     syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 &&
+		     policy == MPOL_DEFAULT &&
+		     syscall(SYS_set_mempolicy, MPOL_PREFERRED, &mask, sizeof(mask) * 8 + 1) == 0;
+
+	touch_all(at, bytes);
+	if (asked)
+		syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
+}
+
 /* Reserves and touches what will be needed until the next call, by what was needed since the last. */
 static void chunks_ahead(struct spool_writer *w)
 {
 	uint64_t next = atomic_load(&w->header->chunk_next);
-	uint64_t ahead = (next - w->house_chunks) * 2, from, to;
+	uint64_t ahead = (next - w->house_chunks) * 2, from, to, nodes;
 	enum trace_drop why;
 
 	w->house_chunks = next;
@@ -44,10 +79,11 @@ static void chunks_ahead(struct spool_writer *w)
 	if (from >= to ||
 	    !spool_file_reserve(w, w->header->data_offset + to * w->chunk_bytes, 0, &why))
 		return;
-	if (madvise(w->data + from * w->chunk_bytes, (to - from) * w->chunk_bytes,
-		    MADV_POPULATE_WRITE) != 0 &&
-	    errno == EINVAL)
-		touch(w->data + from * w->chunk_bytes, (to - from) * w->chunk_bytes);
+	nodes = atomic_exchange_explicit(&w->nodes_seen, 0, memory_order_relaxed);
+	/* Threads of several nodes better touch their own, when they take a chunk. */
+	if (nodes & (nodes - 1))
+		return;
+	touch_near(w->data + from * w->chunk_bytes, (to - from) * w->chunk_bytes, nodes);
 	atomic_store(&w->touched, to);
 }
 
