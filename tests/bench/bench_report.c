@@ -25,7 +25,7 @@
 struct job {
 	uint64_t events; /* at least */
 	uint32_t launch, copy, wait, reg, unreg, send, poll, step, kernels[256], sites[4096];
-	uint64_t random;
+	uint64_t random, mr, messages;
 	uint64_t at; /* events so far */
 };
 
@@ -120,21 +120,20 @@ static void disorder(struct job *job)
 	}
 }
 
-static void registrations_of(struct job *job, uint64_t ranges)
+/* Made and taken back, so many of so many ranges. */
+static void registrations_of(struct job *job, uint64_t ranges, uint64_t count)
 {
-	uint64_t mr = 0x5000;
-
-	while (job->at < job->events) {
+	for (uint64_t i = 0; i < count; i++) {
 		/* Some ranges are used far more than others, as buffers are. */
 		uint64_t which = below(job, below(job, ranges) + 1), begin = spool_now();
 		uint64_t addr = 0x7f0000000000 + which * 65536, bytes = 4096 * (1 + which % 16);
 
-		mr += 0x100;
-		SPOOL_EMIT(ofi_mr_reg, begin, spool_now(), 0, .domain = 0x40, .mr = mr,
+		job->mr += 0x100;
+		SPOOL_EMIT(ofi_mr_reg, begin, spool_now(), 0, .domain = 0x40, .mr = job->mr,
 			   .addr = addr, .bytes = bytes, .stack = job->sites[which % 7],
 			   .api = job->reg, .fd = -1, .ranges = 1);
 		begin = spool_now();
-		SPOOL_EMIT(ofi_mr_close, begin, spool_now(), 0, .mr = mr, .addr = addr,
+		SPOOL_EMIT(ofi_mr_close, begin, spool_now(), 0, .mr = job->mr, .addr = addr,
 			   .bytes = bytes, .api = job->unreg);
 		job->at += 2;
 	}
@@ -142,19 +141,21 @@ static void registrations_of(struct job *job, uint64_t ranges)
 
 static void registrations(struct job *job)
 {
-	registrations_of(job, 20000);
+	while (job->at < job->events)
+		registrations_of(job, 20000, 97);
 }
 
 static void many_ranges(struct job *job)
 {
-	registrations_of(job, 3000000);
+	while (job->at < job->events)
+		registrations_of(job, 3000000, 97);
 }
 
-/* 64 messages under way at any time, to 61 peers. */
-static void transfers(struct job *job)
+/* So many messages, 64 of them under way at any time, to 61 peers. */
+static void transfers_of(struct job *job, uint64_t count)
 {
-	for (uint64_t i = 0; job->at < job->events; i++) {
-		uint64_t begin = spool_now();
+	for (uint64_t end = job->messages + count; job->messages < end; job->messages++) {
+		uint64_t i = job->messages, begin = spool_now();
 
 		SPOOL_EMIT(ofi_post, begin, spool_now(), 0, .ep = 0x70,
 			   .context = 0x100000 + i % 64 * 64,
@@ -176,12 +177,29 @@ static void transfers(struct job *job)
 	}
 }
 
+static void transfers(struct job *job)
+{
+	while (job->at < job->events)
+		transfers_of(job, 97);
+}
+
+/* A training step that talks to others. */
+static void mixed(struct job *job)
+{
+	while (job->at < job->events) {
+		step(job, true, 61);
+		registrations_of(job, 20000, 17);
+		transfers_of(job, 41);
+	}
+}
+
 /* --- recording and reporting ---------------------------------------------------------------------- */
 
 static const struct kind {
 	const char *name, *words;
 	void (*run)(struct job *job);
 } kinds[] = {
+	{"mixed", "named steps, registrations and messages", mixed},
 	{"ranges", "launches, waits, copies in named steps", named},
 	{"no_ranges", "the same, steps to be found out", unnamed},
 	{"disorder", "launches and waits without steps", disorder},
