@@ -7,6 +7,7 @@
  */
 #include "tests/fakecuda/activity.h"
 
+#include <stdatomic.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -45,7 +46,8 @@ static const struct layout old_layout = {200, 88, 88, 40, 48, 40};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_fn request;
 static complete_fn complete;
-static uint64_t (*timestamp)(void);
+typedef uint64_t (*clock_fn)(void);
+static _Atomic(clock_fn) timestamp; /* set by a client, asked by the streams' threads */
 static uint64_t kinds;
 static uint32_t version = 130001;
 static const struct layout *layout = &new_layout;
@@ -72,7 +74,8 @@ static struct place *places;
 static uint64_t now(void)
 {
 	struct timespec ts;
-	uint64_t (*own)(void) = timestamp;
+	/* Relaxed: a function of a library that is there for good. */
+	clock_fn own = atomic_load_explicit(&timestamp, memory_order_relaxed);
 
 	if (own)
 		return own();
@@ -376,7 +379,7 @@ EXPORT int cuptiActivityRegisterCallbacks(request_fn requested, complete_fn comp
 EXPORT int cuptiActivityRegisterTimestampCallback(uint64_t (*own)(void));
 EXPORT int cuptiActivityRegisterTimestampCallback(uint64_t (*own)(void))
 {
-	timestamp = own;
+	atomic_store_explicit(&timestamp, own, memory_order_relaxed);
 	return own ? SUCCESS : INVALID_PARAMETER;
 }
 

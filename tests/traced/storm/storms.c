@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs storms of storm_job under the preload and judges each: it ended as it was to end, said nothing, and its
- * recording holds every wait that had returned, and no more than what was on its way when it ended.
+ * Runs storms of storm_job under the preload and judges each: it ended as it was to end, its children too, said
+ * nothing, and its recording holds every wait that had returned, and no more than what was on its way when it ended.
  *
  *   storms PRELOAD JOB FIRST COUNT      works in the current directory
  */
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -77,6 +78,24 @@ static bool ended_as_meant(pid_t pid)
 		usleep(2000);
 	}
 	return status == meant[seed % STORM_END_MAX] || complain("status", status);
+}
+
+/* Children that outlived it are this process's now. */
+static bool nobody_left(void)
+{
+	time_t begin = time(NULL);
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) >= 0) {
+		if (pid > 0 && status)
+			return complain("a child's status", status);
+		if (time(NULL) - begin > LIMIT_S)
+			return complain("a child hangs; seconds", LIMIT_S);
+		if (!pid)
+			usleep(1000);
+	}
+	return true;
 }
 
 static bool said_nothing(void)
@@ -177,6 +196,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: storms PRELOAD JOB FIRST COUNT\n");
 		return 64;
 	}
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	fd = open("counts", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof(*counts)))
@@ -190,7 +210,8 @@ int main(int argc, char **argv)
 		memset((void *)counts, 0, sizeof(*counts));
 		if (system("rm -rf out"))
 			return 1;
-		bool ended = ended_as_meant(start(argv[1], argv[2])), quiet = said_nothing();
+		bool ended = ended_as_meant(start(argv[1], argv[2])) && nobody_left();
+		bool quiet = said_nothing();
 
 		wrong += !(ended && quiet && recorded_all());
 		if (wrong > 9)
