@@ -327,6 +327,43 @@ static void damage(const char *name)
 	assert_int_equal(truncate(path, (off_t)size), 0);
 }
 
+/* A text without an end, in packets of some megabytes. */
+static void test_endless_text(void **state)
+{
+	struct ctf_write how = usual;
+	struct said said;
+	char path[300];
+	struct stat st;
+	uint64_t bits;
+	char *bytes;
+	FILE *f;
+
+	(void)state;
+	how.events = 60013;
+	how.packets = 2;
+	how.streams = 1;
+	dir_clear("/*");
+	(void)ctf_write(dir, &how);
+	path_of("waylay_0", path);
+	assert_int_equal(stat(path, &st), 0);
+	bytes = malloc((size_t)st.st_size);
+	assert_non_null(bytes);
+	/* An event's header of these is that of a call that has begun, whose name comes first. */
+	memset(bytes, 0x41, (size_t)st.st_size);
+	f = fopen(path, "r+b");
+	assert_true(f && fseek(f, 48, SEEK_SET) == 0);
+	assert_int_equal(fread(&bits, sizeof(bits), 1, f), 1);
+	assert_int_equal(fseek(f, 84, SEEK_SET), 0);
+	assert_int_equal(fwrite(bytes, 1, bits / 8 - 84, f), bits / 8 - 84);
+	assert_int_equal(fclose(f), 0);
+	free(bytes);
+	folder_say(&said, false);
+	assert_int_equal(said.rc, 0);
+	assert_int_equal(said.events, how.events); /* of the other packet */
+	assert_non_null(strstr(said.damage, "not read to their ends"));
+	free(said.text);
+}
+
 static void test_any_damage(void **state)
 {
 	const char *times = getenv("WAYLAY_TEST_DAMAGES"), *seed = getenv("WAYLAY_TEST_SEED");
@@ -364,7 +401,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same),       cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_cut_stream), cmocka_unit_test(test_cut_metadata),
-		cmocka_unit_test(test_any_damage),
+		cmocka_unit_test(test_any_damage), cmocka_unit_test(test_endless_text),
 	};
 
 	return cmocka_run_group_tests(tests, dir_make, dir_remove);

@@ -131,7 +131,10 @@ static const char *text_next(struct stream *s, size_t *length)
 			s->at += *length + 1;
 			return (const char *)at;
 		}
-		want = more + 1;
+		/* Twice as much, so that a long one is not looked through again and again. */
+		if (more >= s->end - s->at)
+			return NULL;
+		want = more * 2 < s->end - s->at ? more * 2 : (size_t)(s->end - s->at);
 	}
 }
 

@@ -110,7 +110,7 @@ bool ctf_is(const char *path)
 bool ctf_is_live(const char *path)
 {
 	return strncmp(path, "net://", 6) == 0 || strncmp(path, "net4://", 7) == 0 ||
-	       strncmp(path, "net6://", 7) == 0 || strncmp(path, "tcp://", 6) == 0;
+	       strncmp(path, "net6://", 7) == 0;
 }
 
 /* --- metadata --------------------------------------------------------------------------------- */
