@@ -186,12 +186,31 @@ static void nearest_is_named(void **state)
 	assert_non_null(strstr(err, "nearest: WAYLAY_FLIGHT_RECORDER"));
 }
 
+/* Whatever a value holds, the words about it are one line that does not drive a terminal. */
+static void errors_are_one_line(void **state)
+{
+	static char bad_value[] = "WAYLAY_MAX_BYTES=5\n\033[31m parsecs",
+		    bad_name[] = "WAYLAY_\a\r\nX=1";
+	char *environments[][2] = {{bad_value, NULL}, {bad_name, NULL}};
+	struct wl_settings settings;
+	char err[512];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(wl_settings_read(&settings, environments[i], err, sizeof(err)),
+				 -EINVAL);
+		assert_true(*err);
+		for (const char *p = err; *p; p++)
+			assert_true((unsigned char)*p >= ' ');
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_well_formed), cmocka_unit_test(defaults),
 		cmocka_unit_test(good_values),          cmocka_unit_test(bad_values),
-		cmocka_unit_test(nearest_is_named),
+		cmocka_unit_test(nearest_is_named),     cmocka_unit_test(errors_are_one_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -304,6 +304,14 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 	return false;
 }
 
+/* Values may hold anything: an error is one line all the same, and drives no terminal. */
+static void one_line(char *err, size_t err_size)
+{
+	for (size_t i = 0; i < err_size && err[i]; i++)
+		if ((unsigned char)err[i] < ' ' || err[i] == 0x7f)
+			err[i] = '?';
+}
+
 int wl_setting_parse(struct wl_settings *settings, const struct wl_setting *row, const char *value,
 		     char *err, size_t err_size)
 {
@@ -313,6 +321,7 @@ int wl_setting_parse(struct wl_settings *settings, const struct wl_setting *row,
 		return 0;
 	snprintf(err, err_size, "%s=%.80s: not understood; accepted: %s", row->variable, value,
 		 wl_setting_accepts(row));
+	one_line(err, err_size);
 	return -EINVAL;
 }
 
@@ -376,6 +385,7 @@ int wl_settings_read(struct wl_settings *settings, char *const *environment, cha
 				err, err_size,
 				"%.*s: no such setting (nearest: %s); `waylay run --help` lists them",
 				length > 60 ? 60 : (int)length, name, nearest(name, length));
+			one_line(err, err_size);
 			return -EINVAL;
 		}
 		if (wl_setting_parse(settings, row, equals + 1, err, err_size))
