@@ -59,3 +59,8 @@ fuzz-pack: ## libFuzzer target of packed recordings (needs clang and libzstd)
 	clang $(CPPFLAGS) -DHAVE_ZSTD=1 -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o $(O)/fuzz/fuzz_pack tests/fuzz/fuzz_pack.c viewers/pack.c \
 		$(libspoolreader_SRCS) $(libevents_SRCS) $(call pkg_libs,libzstd) -lz
+
+.PHONY: pictures
+pictures: demo ## draw README's picture of the demo's trace again
+	$(Q)$(O)/waylay export -f chrome -o $(O)/demo.json waylay-out
+	$(Q)python3 scripts/picture.py $(O)/demo.json docs/trace.svg

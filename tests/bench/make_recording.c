@@ -3,10 +3,10 @@
  * A recording of many events, as of a job that waits, copies, sends and registers: what the viewers are
  * measured with.
  *
- *     make_recording DIRECTORY EVENTS [RANKS]      ranks: 4
+ *     make_recording DIRECTORY EVENTS [RANKS [NAME]]      ranks: 4
  *
- * Times are made up, between an hour ago and now, so that it takes no longer than writing does. It prints how
- * many events the page's timeline has a bar for.
+ * NAME: what ranges, kernels, functions and the file are called, for tests of what shows them.
+ * Times are made up, between an hour ago and now, so that it takes no longer than writing does.
  */
 #include "tracer/spool/spool.h"
 
@@ -35,29 +35,30 @@ static uint32_t intern(const char *text)
 }
 
 struct names {
-	uint32_t wait, copy, launch, reg, send, step, kernel[11], stack[PLACES];
+	uint32_t wait, copy, launch, reg, close, send, step, kernel[11], stack[PLACES];
 };
 
-static void names_make(struct names *names)
+static void names_make(struct names *names, const char *name)
 {
-	char text[64];
-	uint32_t file = intern("/job/train.py");
+	char text[1024];
+	uint32_t file = intern(name ? name : "/job/train.py");
 
 	names->wait = intern("cuStreamSynchronize");
 	names->copy = intern("cuMemcpyDtoHAsync_v2");
 	names->launch = intern("cuLaunchKernel");
 	names->reg = intern("fi_mr_reg");
+	names->close = intern("fi_close");
 	names->send = intern("fi_tsend");
-	names->step = intern("step");
+	names->step = intern(name ? name : "step");
 	for (unsigned i = 0; i < 11; i++) {
-		(void)snprintf(text, sizeof(text), "gemm_%u_kernel", i);
+		(void)snprintf(text, sizeof(text), "%.900s%u_kernel", name ? name : "gemm_", i);
 		names->kernel[i] = intern(text);
 	}
 	for (unsigned i = 0; i < PLACES; i++) {
 		struct spool_meta_frame frame = {
 			.where = 10 + 3 * i, .what = file, .kind = TRACE_FRAME_PYTHON};
 
-		(void)snprintf(text, sizeof(text), "function_%u", i % 13);
+		(void)snprintf(text, sizeof(text), "%.900s%u", name ? name : "function_", i % 13);
 		frame.name = intern(text);
 		names->stack[i] = spool_intern_stack(&frame, 1);
 	}
@@ -110,10 +111,11 @@ static void round_of_calls(const struct names *names, uint64_t *now, uint64_t ga
 	*now += gap;
 	SPOOL_EMIT(ofi_completion, *now, *now, 0, .cq = 2, .context = 4096 + n, .bytes = size,
 		   .src = UINT64_MAX);
-	SPOOL_EMIT(ofi_mr_close, *now + 1, *now + 2, 0, .mr = 16 + n, .api = names->reg);
+	SPOOL_EMIT(ofi_mr_close, *now + 1, *now + 2, 0, .mr = 16 + n, .api = names->close);
+	*now += 2;
 }
 
-static int rank_write(const char *directory, int rank, int ranks, uint64_t events)
+static int rank_write(const char *directory, int rank, int ranks, uint64_t events, const char *name)
 {
 	struct spool_settings settings = {.directory = directory,
 					  .run = "made",
@@ -130,7 +132,7 @@ static int rank_write(const char *directory, int rank, int ranks, uint64_t event
 		return 1;
 	}
 	random_state = 77 + (uint64_t)rank;
-	names_make(&names);
+	names_make(&names, name);
 	now = spool_now();
 	now = now > SPAN_NS ? now - SPAN_NS : 1;
 	for (uint64_t n = 0; n < rounds; n++) {
@@ -153,14 +155,15 @@ int main(int argc, char **argv)
 	int ranks = argc > 3 ? atoi(argv[3]) : 4, failed = 0, status;
 
 	if (!events || ranks < 1 || ranks > 4096) {
-		(void)fprintf(stderr, "usage: make_recording DIRECTORY EVENTS [RANKS]\n");
+		(void)fprintf(stderr, "usage: make_recording DIRECTORY EVENTS [RANKS [NAME]]\n");
 		return 64;
 	}
 	for (int rank = 0; rank < ranks; rank++) {
 		pid_t pid = fork();
 
 		if (pid == 0)
-			_exit(rank_write(argv[1], rank, ranks, events / (uint64_t)ranks));
+			_exit(rank_write(argv[1], rank, ranks, events / (uint64_t)ranks,
+					 argc > 4 ? argv[4] : NULL));
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
 			failed = 1;
 	}

@@ -126,8 +126,8 @@ for dark in False, True:
         browser.until("!waylayTimeline.pending")
         row = browser.run("waylayTimeline.rowAt(waylayTimeline.tracks.indexOf(longest.track))")
         x, y, left, top, width, height = browser.place("#chart")
-        at = browser.run('waylayTimeline.left')
-        middle = left + at + (width - at) / 2
+        at = browser.run("waylayTimeline.left")
+        middle = left + at + (width - at) * browser.run("(longest.begin + longest.length / 2 - waylayTimeline.from) / (waylayTimeline.to - waylayTimeline.from)")
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=middle, y=top + row)
         said = browser.run("document.getElementById('tip').textContent")
         assert browser.run("waylayTimeline.data.names[longest.track.row.names[longest.i]].label") in said, said

@@ -42,10 +42,40 @@ expect 0 waylay report --html evil.html evil
 [ "$(grep -c '</script>' evil.html)" = 4 ] || fail "a recording ends a script"
 says evil.html 'u003c/script>'
 
+# Names that mean something to a page, a terminal, a query or a script: shown as they are, or cleaned.
+evil=$(printf '</script><img src=x onerror="document.title=1">%s\033]0;title\007\033[31m\342\200\256%s' "'; DROP TABLE slice; --" '__proto__"\u0041&amp;')
+"$build/tests/make_recording" named 997 2 "$evil" || fail "the recording of evil names"
+expect 0 waylay report --html named.html named
+[ "$(grep -c '</script>' named.html)" = 4 ] || fail "a name ends a script"
+expect 0 waylay report named
+! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]')" out || fail "control characters reach the terminal"
+! grep -q "$(printf '\342\200\256')" out || fail "a mark of direction reaches the terminal"
+expect 0 waylay top --frames 1 named
+! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177]')" out || fail "top: control characters reach the terminal"
+
 PYTHONPATH=$WAYLAY_SOURCE/tests/cli/lib python3 -c 'import browser, sys; sys.exit(not browser.find())' 2>/dev/null || {
 	echo "the page is written; needs chromium to open it"
 	exit 77
 }
+cat >named.py <<'EOF2'
+import os, sys
+sys.path.insert(0, os.environ["WAYLAY_SOURCE"] + "/tests/cli/lib")
+from browser import Browser
+browser = Browser()
+try:
+    browser.open("file://" + sys.argv[1])
+    browser.until("window.waylayTimeline && waylayTimeline.drawn > 0")
+    assert browser.run("document.title").startswith("Waylay: "), browser.run("document.title")
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.run("document.querySelector('#ranges-table tbody tr').textContent").startswith("</script><img src=x onerror="), "the range's name"
+    browser.run("location.hash = '#site/0'")
+    browser.until("!document.getElementById('detail').hidden")
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.complaints() == [], browser.complaints()
+finally:
+    browser.close()
+EOF2
+PYTHONDONTWRITEBYTECODE=1 python3 named.py "$here/named.html" || fail "evil names in a page"
 cd "$WAYLAY_SOURCE" || exit 1
 PYTHONDONTWRITEBYTECODE=1 python3 tests/cli/page.py "$here/page.html" "$here/report.json" \
 	${WAYLAY_TEST_PICTURES:+"$WAYLAY_TEST_PICTURES"}
