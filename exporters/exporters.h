@@ -327,7 +327,8 @@ struct export_result {
 	uint64_t activities;    /* of devices */
 	uint64_t with_rows;     /* of them: from a trace of torch.profiler */
 	uint64_t messages;      /* receives whose sender's end is known by number */
-	uint64_t split; /* ranges shown in pieces, because they began or ended inside a call */
+	uint64_t split;    /* ranges shown in pieces, because they began or ended inside a call */
+	uint64_t too_deep; /* slices left out: inside 500 others, viewers take no more */
 	struct model_match_counts match;
 };
 

@@ -192,6 +192,9 @@ static void say_written(const struct trace_request *request, const struct export
 		say("%s: %llu slices, %llu instants, %llu flows, %s%llu bytes", path,
 		    (unsigned long long)result->slices, (unsigned long long)result->instants,
 		    (unsigned long long)result->flows, beside, (unsigned long long)result->bytes);
+	if (result->too_deep)
+		say("%llu slices left out: they lie inside 500 others, and viewers take no more",
+		    (unsigned long long)result->too_deep);
 }
 
 static int write_one(struct model *model, struct export_arguments *arguments)

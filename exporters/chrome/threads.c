@@ -20,7 +20,7 @@ struct thread_export {
 	struct chrome *chrome;
 	unsigned thread;
 	bool synchronizations; /* the row beside the thread has been named */
-	int64_t moment_ns;
+	int64_t moment_ns;     /* of the newest slice of no length */
 	unsigned at_moment;
 };
 
@@ -79,6 +79,24 @@ static struct chrome_span span_of(const struct nest_item *item, int64_t begin_ns
 	return (struct chrome_span){begin_ns, end_ns, item->begin_step, item->end_step};
 }
 
+/* Moves a slice of no length on where there are too many before it at that time. */
+static void spread(struct thread_export *export, struct chrome_span *span)
+{
+	if (span->begin_ns != span->end_ns)
+		return;
+	if (span->begin_ns != export->moment_ns) {
+		export->moment_ns = span->begin_ns;
+		export->at_moment = 0;
+		return;
+	}
+	span->end_ns += ++export->at_moment / MOMENT_MAX;
+	if (span->end_ns == span->begin_ns)
+		return;
+	span->begin_ns = span->end_ns;
+	span->begin_step = (int)(export->at_moment % MOMENT_MAX * 2 + MOVED_STEP);
+	span->end_step = span->begin_step + 1;
+}
+
 static void put_synchronization(struct thread_export *export, const struct nest_item *item,
 				int64_t ts)
 {
@@ -121,9 +139,10 @@ static void put_slice(struct thread_export *export, const struct nest_item *item
 		      int64_t end_ns, bool whole, const char *mark)
 {
 	struct chrome *chrome = export->chrome;
-	const struct chrome_span span = span_of(item, ts, end_ns);
+	struct chrome_span span = span_of(item, ts, end_ns);
 	bool any = false;
 
+	spread(export, &span);
 	chrome_slice(chrome, name_of(chrome, item), wl_category_name(item->event.type->category),
 		     tid_of(export), &span);
 	if (whole)
@@ -179,17 +198,7 @@ static void on_instant(void *user, const struct nest_item *item)
 	struct chrome_span span = span_of(item, item->event.begin_ns, item->event.begin_ns);
 	const char *category = wl_category_name(item->event.type->category);
 
-	if (span.begin_ns == export->moment_ns) {
-		span.begin_ns += ++export->at_moment / MOMENT_MAX;
-		if (span.end_ns != span.begin_ns) {
-			span.begin_step = (int)(export->at_moment % MOMENT_MAX * 2 + MOVED_STEP);
-			span.end_step = span.begin_step + 1;
-		}
-		span.end_ns = span.begin_ns;
-	} else {
-		export->moment_ns = span.begin_ns;
-		export->at_moment = 0;
-	}
+	spread(export, &span);
 	if (completion) {
 		chrome_slice(chrome, name_of(chrome, item), category, tid_of(export), &span);
 	} else {
@@ -268,5 +277,6 @@ int chrome_threads(struct chrome *chrome, bool *merged)
 	chrome->result->slices += counts.slices;
 	chrome->result->instants += counts.instants;
 	chrome->result->split += counts.split;
+	chrome->result->too_deep += counts.too_deep;
 	return error;
 }

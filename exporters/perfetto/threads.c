@@ -389,5 +389,6 @@ int export_threads(struct trace *trace, unsigned index, bool *merged)
 	trace->result->slices += counts.slices;
 	trace->result->instants += counts.instants;
 	trace->result->split += counts.split;
+	trace->result->too_deep += counts.too_deep;
 	return error;
 }

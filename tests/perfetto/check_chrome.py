@@ -190,12 +190,14 @@ class Chrome:
 
 
 def shift(base, records):
-    """Names and times of instants; past a hundred at one nanosecond they are moved on."""
+    """What has no length, by name and time; past a hundred at one nanosecond they are moved on."""
     points, at, seen = [], None, 0
     for record in records:
+        if record.begin != record.end or record.form not in ('instant', 'call') or record.run:
+            continue
         seen = seen + 1 if record.begin == at else 0
         at = record.begin
-        points.append((record.name, record.begin + seen // MOMENT - base))
+        points.append((record, record.begin + seen // MOMENT - base))
     return points
 
 
@@ -238,11 +240,13 @@ class Against:
                 compare('slices of thread %s' % (key,), [item[0] for item in got],
                         [record.name for record in slices])
             else:
+                moved = {id(record): time for record, time in shift(base, records)}
                 compare('slices of thread %s' % (key,), got,
-                        [(record.name, record.begin - base, record.end - base)
-                         for record in slices])
+                        [(record.name, moved.get(id(record), record.begin - base),
+                          moved.get(id(record), record.end - base)) for record in slices])
             compare('instants of thread %s' % (key,), points,
-                    shift(base, [record for record in records if record.form == 'instant']))
+                    [(record.name, time) for record, time in shift(base, records)
+                     if record.form == 'instant'])
         self.whole(base, [record for records in by_thread.values() for record in records])
 
     def whole(self, base, records):

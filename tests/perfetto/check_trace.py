@@ -12,6 +12,7 @@ the recording's own records: name, begin, duration, parent, track.
 Prints one line of counts and exits 0, or prints what is wrong and exits 1; 77 without protobuf.
 """
 import json
+import math
 import re
 import sys
 from collections import Counter, defaultdict
@@ -32,6 +33,8 @@ def annotations(event, interned):
         value = getattr(annotation, kind)
         if kind == 'string_value_iid':
             value = interned['debug_annotation_string_values'][value].str.decode()
+        if isinstance(value, float) and not math.isfinite(value):
+            value = '%g' % value  # as in the dump: it is no number of JSON
         if name in found:
             raise Wrong('argument %s twice on an event' % name)
         found[name] = value

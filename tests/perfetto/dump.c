@@ -5,6 +5,7 @@
 #include "tests/perfetto/dump.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +47,11 @@ static void put_payload(FILE *file, uint64_t value, uint64_t type)
 
 	memcpy(&large, &value, sizeof(large));
 	memcpy(&small, &low, sizeof(small));
-	if (type == WL_payload_type_f64)
-		fprintf(file, "%.17g", large);
-	else if (type == WL_payload_type_f32)
-		fprintf(file, "%.17g", (double)small);
+	if (type == WL_payload_type_f32)
+		large = (double)small;
+	/* Not a number and infinity are no JSON. */
+	if (type == WL_payload_type_f64 || type == WL_payload_type_f32)
+		fprintf(file, isfinite(large) ? "%.17g" : "\"%g\"", large);
 	else if (type == WL_payload_type_i64)
 		fprintf(file, "%" PRId64, (int64_t)value);
 	else if (type == WL_payload_type_i32)

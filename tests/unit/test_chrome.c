@@ -133,7 +133,7 @@ static void touching(void **state)
 	}
 }
 
-/* More completions in one read than Perfetto's importer nests. */
+/* More completions in one read, and more calls at one moment, than Perfetto's importer nests. */
 static void one_moment(void **state)
 {
 	struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
@@ -143,9 +143,12 @@ static void one_moment(void **state)
 
 	for (unsigned i = 0; i < 1009; i++)
 		SYNTHETIC(recording, thread, ofi_completion, 100, 100, .cq = 1, .context = i);
+	for (unsigned i = 0; i < 1013; i++)
+		SYNTHETIC(recording, thread, cuda_order, 200, 200, .stream = i);
 	model = model_of(&recording, 1);
 	check(state, model, "json", &result);
 	assert_int_equal(result.instants, 1009);
+	assert_int_equal(result.slices, 1013);
 	model_close(model);
 }
 

@@ -132,6 +132,32 @@ static void giant_call(void **state)
 	model_close(model);
 }
 
+/* What lies too deep is left out, and counted. */
+static void deep_calls(void **state)
+{
+	static int (*const exporters[])(struct model *, const char *, const struct export_options *,
+					struct export_result *, char *,
+					size_t) = {perfetto_export, chrome_export};
+
+	(void)state;
+	for (unsigned e = 0; e < 2; e++) {
+		struct synthetic *recording = synthetic_new("host1", 41, 5, 1700000000000000000);
+		uint32_t thread = synthetic_thread(recording, 41, "main");
+		struct export_result result;
+		struct model *model;
+		char err[256];
+
+		for (int i = 0; i < 601; i++)
+			SYNTHETIC(recording, thread, cuda_launch, 1000 - i, 1001 + i, .grid_x = 1);
+		model = model_of(&recording, 1);
+		assert_int_equal(exporters[e](model, "/dev/null", NULL, &result, err, sizeof(err)),
+				 0);
+		assert_int_equal(result.slices, 500);
+		assert_int_equal(result.too_deep, 101);
+		model_close(model);
+	}
+}
+
 static void fabric(void **state)
 {
 	struct synthetic *recording = synthetic_new("host1", 41, 1000000, 1700000000000000000);
@@ -372,6 +398,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nesting, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(crossing_ranges, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(giant_call, export_setup, export_teardown),
+		cmocka_unit_test(deep_calls),
 		cmocka_unit_test_setup_teardown(ranks, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(devices, export_setup, export_teardown),
 		cmocka_unit_test_setup_teardown(fabric, export_setup, export_teardown),
