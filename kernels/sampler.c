@@ -20,7 +20,8 @@ enum kernel {
 	K_COUNT = K_CLASSIFY + SAMPLER_LABEL_MAX,
 	K_LIST = K_COUNT + SAMPLER_LABEL_MAX,
 	K_FUSED = K_LIST + SAMPLER_LABEL_MAX,
-	K_PICK = K_FUSED + SAMPLER_LABEL_MAX,
+	K_FEW = K_FUSED + SAMPLER_LABEL_MAX,
+	K_PICK = K_FEW + SAMPLER_LABEL_MAX,
 	K_REFINE,
 	K_MARK,
 	K_SCAN,
@@ -33,13 +34,30 @@ enum kernel {
 };
 
 static const char *const kernel_names[K_MAX] = {
-	"sampler_static_classify_i64", "sampler_static_classify_i32", "sampler_static_classify_u8",
-	"sampler_naive_count_i64",     "sampler_naive_count_i32",     "sampler_naive_count_u8",
-	"sampler_naive_list_i64",      "sampler_naive_list_i32",      "sampler_naive_list_u8",
-	"sampler_fused_i64",           "sampler_fused_i32",           "sampler_fused_u8",
-	"sampler_static_pick",         "sampler_static_refine",       "sampler_static_mark",
-	"sampler_static_scan",         "sampler_static_emit",         "sampler_advance",
-	"sampler_naive_histogram",     "sampler_naive_mark",          "sampler_naive_tiles",
+	"sampler_static_classify_i64",
+	"sampler_static_classify_i32",
+	"sampler_static_classify_u8",
+	"sampler_naive_count_i64",
+	"sampler_naive_count_i32",
+	"sampler_naive_count_u8",
+	"sampler_naive_list_i64",
+	"sampler_naive_list_i32",
+	"sampler_naive_list_u8",
+	"sampler_fused_i64",
+	"sampler_fused_i32",
+	"sampler_fused_u8",
+	"sampler_few_i64",
+	"sampler_few_i32",
+	"sampler_few_u8",
+	"sampler_static_pick",
+	"sampler_static_refine",
+	"sampler_static_mark",
+	"sampler_static_scan",
+	"sampler_static_emit",
+	"sampler_advance",
+	"sampler_naive_histogram",
+	"sampler_naive_mark",
+	"sampler_naive_tiles",
 };
 
 enum { PICK_THREADS = 1024, LIST_BLOCKS = 264 };
@@ -51,7 +69,8 @@ struct sampler {
 	struct CUfunc_st *kernels[K_MAX];
 	struct sampler_args args; /* all that does not change from call to call */
 	struct cuda_grid fused;
-	uint64_t scratch[12]; /* device allocations to free */
+	unsigned fused_kernel; /* of 64-bit labels */
+	uint64_t scratch[12];  /* device allocations to free */
 	unsigned scratch_used;
 	unsigned long long *count; /* pinned host memory that naive reads counts into */
 	struct CUgraphExec_st *graph;
@@ -214,7 +233,8 @@ static int open_static(struct sampler *s)
  * items the barriers among blocks cost more than a second block gains; above, more blocks help a
  * sample by itself down to 2 Ki items each. With a batch of large samples two smaller blocks a
  * multiprocessor do better: while some wait for memory, others compute, as long as several samples
- * are under way at once.
+ * are under way at once. Very large ones do that by themselves: four at once on a quarter of the
+ * multiprocessors each.
  */
 static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigned *threads_ret)
 {
@@ -228,6 +248,10 @@ static void choose_blocks(const struct sampler *s, unsigned *blocks_ret, unsigne
 		if (a->batch > 1 && a->n >= 1u << 18) {
 			threads = 512;
 			blocks = a->n / 65536 < sms / 2 ? a->n / 65536 : sms / 2;
+		}
+		if (a->batch > 1 && a->n >= 1u << 22 && sms >= 4) {
+			threads = SAMPLER_FUSED_THREADS;
+			blocks = sms / 4;
 		}
 		/* Enough that none has more candidates than fit: window x deviation on both sides
 		 * of both thresholds. */
@@ -266,6 +290,14 @@ static int open_fused(struct sampler *s)
 	size_t bits, fixed = sizeof(struct sampler_fused_shared);
 	int err = 0;
 
+	s->fused_kernel = K_FUSED;
+	if (a->n <= SAMPLER_FEW && s->config.window == 0 && !s->config.blocks &&
+	    !s->config.threads) {
+		s->fused_kernel = K_FEW;
+		s->fused = (struct cuda_grid){a->batch, 1, SAMPLER_FEW_THREADS,
+					      sizeof(struct sampler_few_shared), 0};
+		return 0;
+	}
 	a->window = s->config.window < 0 ? 0 : s->config.window > 0 ? s->config.window : 5.0f;
 	choose_blocks(s, &blocks, &threads);
 	warps = threads / 32;
@@ -523,7 +555,7 @@ int sampler_run(struct sampler *s, const struct sampler_io *io)
 			err = run_graph(s, &a, io);
 			break;
 		default:
-			err = launch(s, K_FUSED + s->config.label, s->fused, &a);
+			err = launch(s, s->fused_kernel + s->config.label, s->fused, &a);
 		}
 		err = fail(s, err);
 	}

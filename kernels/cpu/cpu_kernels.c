@@ -283,6 +283,9 @@ SAMPLE_KERNEL(sampler_naive_tiles, naive_tiles)
 SAMPLE_KERNEL(sampler_fused_i64, fused)
 SAMPLE_KERNEL(sampler_fused_i32, fused)
 SAMPLE_KERNEL(sampler_fused_u8, fused)
+SAMPLE_KERNEL(sampler_few_i64, fused)
+SAMPLE_KERNEL(sampler_few_i32, fused)
+SAMPLE_KERNEL(sampler_few_u8, fused)
 
 static const unsigned short sampler_size[1] = {sizeof(struct sampler_args)},
 			    tbe_size[1] = {sizeof(struct tbe_args)};

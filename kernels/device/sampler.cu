@@ -3,3 +3,4 @@
 #include "sampler_naive.h"
 #include "sampler_static.h"
 #include "sampler_fused.h"
+#include "sampler_few.h"

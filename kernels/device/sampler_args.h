@@ -26,7 +26,12 @@
 #define SAMPLER_SHARED_ITEMS                                                                       \
 	6144 /* drawn items that a block with a sample of its own keeps in shared memory */
 #define SAMPLER_FUSED_THREADS 1024 /* at most */
-#define SAMPLER_GROUP_MAX     1024 /* blocks that may share a sample */
+
+/* The kernel for few items: one block a sample, every item in a register. */
+#define SAMPLER_FEW         2048 /* items */
+#define SAMPLER_FEW_THREADS 256
+#define SAMPLER_FEW_BINS    1024
+#define SAMPLER_GROUP_MAX   1024 /* blocks that may share a sample */
 
 /* One sample's progress through the static and naive kernels; index 0 is the positives, 1 the
  * negatives. */
@@ -106,9 +111,7 @@ struct sampler_args {
 	/* fused scratch */
 	unsigned group_blocks; /* blocks that share a sample */
 	unsigned warp_items;   /* items a warp takes, a multiple of 32 */
-	unsigned
-		prefetch_words; /* words of items a warp whose rows are fetched ahead, see fused_mark */
-	float window;           /* half width of the window in standard deviations */
+	float window;          /* half width of the window in standard deviations */
 	unsigned *bits; /* [blocks][warps x warp_items / 16], NULL when they are in shared memory */
 	unsigned *items; /* drawn items by rank, [batch][k], NULL when they are in shared memory */
 	unsigned stagger_ns; /* between the beginnings of samples that are under way at once */
@@ -149,6 +152,18 @@ struct sampler_fused_shared {
 			unsigned items[SAMPLER_SHARED_ITEMS];
 		} place;
 	} u;
+};
+
+/* Of the kernel for few items. */
+struct sampler_few_shared {
+	unsigned order[SAMPLER_ORDER_WORDS];
+	unsigned sums[SAMPLER_FEW_THREADS / 32];
+	unsigned fill[2];
+	unsigned bin[2], place[2]; /* where the threshold of each class is */
+	unsigned drawn[SAMPLER_FEW / 32];
+	unsigned bins[SAMPLER_FEW_BINS]; /* negatives << 16 | positives */
+	unsigned keys[2][SAMPLER_FEW];   /* of the thresholds' bins */
+	unsigned items[SAMPLER_FEW];     /* drawn, by rank */
 };
 
 struct sampler_static_shared {

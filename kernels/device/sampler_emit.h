@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing the drawn items: slot, index, label and row. Shared by every sampler kernel that emits.
- */
+/* Reading labels, and writing the drawn items: slot, index, label and row. Shared by the sampler's
+ * kernels. */
 #ifndef WAYLAY_KERNELS_SAMPLER_EMIT_H
 #define WAYLAY_KERNELS_SAMPLER_EMIT_H
 
@@ -15,6 +15,18 @@ DEV_FN u64 item_stream(const struct sampler_args *a, u32 sample)
 {
 	return sampler_stream(a->seed, a->call + (a->call_base ? *a->call_base : 0),
 			      a->first_sample + sample);
+}
+
+/* 1, 0 or, for every other label and past the end, something else. */
+DEV_FN u64 load_label(const unsigned char *labels, u32 item, u32 n, u32 label_bytes)
+{
+	if (item >= n)
+		return 2;
+	if (label_bytes == 8)
+		return dev_stream_u64((const u64 *)labels + item);
+	if (label_bytes == 4)
+		return dev_stream_u32((const u32 *)labels + item);
+	return dev_stream_u8(labels + item);
 }
 
 DEV_FN void store_label(const struct sampler_args *a, u64 at, int label, u32 label_bytes)

@@ -56,18 +56,6 @@ DEV_FN void group_barrier(u32 *counter, u32 target)
 	DEV_SYNC();
 }
 
-/* 1, 0 or, for every other label and past the end, something else. */
-DEV_FN u64 load_label(const unsigned char *labels, u32 item, u32 n, u32 label_bytes)
-{
-	if (item >= n)
-		return 2;
-	if (label_bytes == 8)
-		return dev_stream_u64((const u64 *)labels + item);
-	if (label_bytes == 4)
-		return dev_stream_u32((const u32 *)labels + item);
-	return dev_stream_u8(labels + item);
-}
-
 /* Phase 1: bits of the warp's items and, in shared memory, how many of each class the block has. */
 DEV_FN void fused_classify(struct fused *f, u32 label_bytes)
 {
