@@ -3,7 +3,7 @@
 # loader, and the device code.
 LIBS += libcpukernels libkernels
 libcpukernels_SRCS := kernels/cpu/cpu_kernels.c kernels/cpu/sampler_cpu.c kernels/cpu/tbe_cpu.c kernels/cpu/tbe_kernels.c
-libkernels_SRCS := kernels/cuda.c kernels/sampler.c kernels/tbe.c kernels/image.S
+libkernels_SRCS := kernels/cuda.c kernels/sampler.c kernels/tbe.c kernels/tbe_bounds.c kernels/image.S
 
 # Device code: nvcc, else clang where it can make PTX, else the kernels' names for the simulated driver.
 CLANG ?= clang
@@ -37,7 +37,7 @@ libcollkernels_SRCS := kernels/coll_image.S
 libcollkernels_CFLAGS := -DKERNELS_COLL_IMAGE='"$(call kernels_image,coll)"'
 $(O)/obj/libcollkernels/kernels/coll_image.S.o: $(call kernels_image,coll)
 
-libkernels_SRCS += kernels/perf_time.c kernels/perf_data.c kernels/sampler_stats.c
+libkernels_SRCS += kernels/perf_args.c kernels/perf_time.c kernels/perf_data.c kernels/sampler_stats.c
 PROGRAMS += waylay-sampler-perf
 waylay-sampler-perf_SRCS := kernels/sampler_perf.c
 waylay-sampler-perf_LIBS := libkernels libcpukernels libnvtxclient

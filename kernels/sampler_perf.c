@@ -13,6 +13,7 @@
 #include "kernels/cuda.h"
 #include "kernels/image.h"
 #include "kernels/nvtx/nvtx.h"
+#include "kernels/perf_args.h"
 #include "kernels/perf_data.h"
 #include "kernels/sampler.h"
 #include "kernels/sampler_stats.h"
@@ -79,17 +80,6 @@ static const struct argp_option option_list[] = {
 
 const char *argp_program_version = "waylay-sampler-perf " WAYLAY_VERSION;
 
-/* A count, also as 1e6. */
-static uint64_t parse_count(struct argp_state *state, const char *arg, double least, double most)
-{
-	char *end;
-	double v = strtod(arg, &end);
-
-	if (end == arg || *end || !(v >= least) || v > most || v != floor(v))
-		argp_error(state, "'%s' is not a whole number from %.0f to %.0f", arg, least, most);
-	return (uint64_t)v;
-}
-
 static double parse_share(struct argp_state *state, const char *arg)
 {
 	char *end;
@@ -98,16 +88,6 @@ static double parse_share(struct argp_state *state, const char *arg)
 	if (end == arg || *end || !(v >= 0 && v <= 1))
 		argp_error(state, "'%s' is not a share from 0 to 1", arg);
 	return v;
-}
-
-static unsigned parse_name(struct argp_state *state, const char *arg, const char *const *names,
-			   unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (!strcmp(arg, names[i]))
-			return i;
-	argp_error(state, "'%s' is not known here: see --help", arg);
-	return 0;
 }
 
 static void parse_ratio(struct argp_state *state, const char *arg, uint32_t *ratio)
@@ -125,29 +105,29 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'c':
-		o->calls = (uint32_t)parse_count(state, arg, 1, 1e6);
+		o->calls = (uint32_t)perf_parse_count(state, arg, 1, 1e6);
 		return 0;
 	case 'w':
-		o->warmup = (uint32_t)parse_count(state, arg, 0, 1e6);
+		o->warmup = (uint32_t)perf_parse_count(state, arg, 0, 1e6);
 		return 0;
 	case 'v':
 		o->variants = !strcmp(arg, "all")
 				      ? (1u << SAMPLER_VARIANT_MAX) - 1
-				      : 1u << parse_name(state, arg, sampler_variant_names,
-							 SAMPLER_VARIANT_MAX);
+				      : 1u << perf_parse_name(state, arg, sampler_variant_names,
+							      SAMPLER_VARIANT_MAX);
 		return 0;
 	case KEY_BACKEND:
 		if (cuda_backend_parse(arg, &o->backend))
 			argp_error(state, "'%s' is no back end: auto, cuda or cpu", arg);
 		return 0;
 	case KEY_DEVICE:
-		o->device = (int)parse_count(state, arg, 0, 1023);
+		o->device = (int)perf_parse_count(state, arg, 0, 1023);
 		return 0;
 	case KEY_BLOCKS:
-		o->config.blocks = (uint32_t)parse_count(state, arg, 1, 1024);
+		o->config.blocks = (uint32_t)perf_parse_count(state, arg, 1, 1024);
 		return 0;
 	case KEY_THREADS:
-		o->config.threads = (uint32_t)parse_count(state, arg, 64, 1024);
+		o->config.threads = (uint32_t)perf_parse_count(state, arg, 64, 1024);
 		if (o->config.threads & (o->config.threads - 1))
 			argp_error(state, "'%s' is not a power of two", arg);
 		return 0;
@@ -161,7 +141,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		o->check = 1;
 		return 0;
 	case KEY_STATS:
-		o->stats = arg ? parse_count(state, arg, 1000, 1e9) : 200000;
+		o->stats = arg ? perf_parse_count(state, arg, 1000, 1e9) : 200000;
 		return 0;
 	case KEY_CSV:
 		o->format = FORMAT_CSV;
@@ -182,23 +162,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'n':
-		o->config.n = (uint32_t)parse_count(state, arg, 0, 2e9);
+		o->config.n = (uint32_t)perf_parse_count(state, arg, 0, 2e9);
 		return 0;
 	case 'b':
-		o->config.batch = (uint32_t)parse_count(state, arg, 1, 65535);
+		o->config.batch = (uint32_t)perf_parse_count(state, arg, 1, 65535);
 		return 0;
 	case 'k':
-		o->config.k = (uint32_t)parse_count(state, arg, 0, 2e9);
+		o->config.k = (uint32_t)perf_parse_count(state, arg, 0, 2e9);
 		o->k_given = 1;
 		return 0;
 	case 'd':
-		o->dim = (uint32_t)parse_count(state, arg, 0, 1e6);
+		o->dim = (uint32_t)perf_parse_count(state, arg, 0, 1e6);
 		return 0;
 	case 't':
-		o->element_bytes = parse_name(state, arg, dtypes, 3) ? 2 : 4;
+		o->element_bytes = perf_parse_name(state, arg, dtypes, 3) ? 2 : 4;
 		return 0;
 	case 'l':
-		o->config.label = (enum sampler_label)parse_name(state, arg, labels, 3);
+		o->config.label = (enum sampler_label)perf_parse_name(state, arg, labels, 3);
 		return 0;
 	case 's':
 		o->config.seed = strtoull(arg, NULL, 0);

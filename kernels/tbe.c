@@ -10,6 +10,7 @@
 #include "kernels/cpu/tbe_cpu.h"
 #include "kernels/cuda.h"
 #include "kernels/image.h"
+#include "kernels/tbe_internal.h"
 #include "kernels/tbe_shared.h"
 
 const char *const tbe_type_names[TBE_TYPE_MAX] = {"f32", "f16", "bf16"};
@@ -18,42 +19,13 @@ const char *const tbe_optimizer_names[TBE_OPTIMIZER_MAX] = {"sgd", "adagrad"};
 const char *const tbe_path_names[TBE_PATH_MAX] = {"auto", "gather", "small"};
 const char *const tbe_bounds_names[TBE_BOUNDS_MAX] = {"fatal", "warning", "ignore", "none"};
 
-enum kernel {
-#define KERNEL(name) K_##name,
-#include "kernels/device/tbe.def"
-#undef KERNEL
-	K_MAX
-};
-
-static const char *const kernel_names[K_MAX] = {
+const char *const tbe_kernel_names[K_MAX] = {
 #define KERNEL(name) #name,
 #include "kernels/device/tbe.def"
 #undef KERNEL
 };
 
-enum { SCRATCH_MAX = 32, SMALL_HINT = 32 /* lookups a bag from which counting pays */ };
-
-struct tbe {
-	struct tbe_config config;
-	struct cuda *cuda; /* NULL: the CPU back end */
-	struct CUmod_st *module;
-	struct CUfunc_st *kernels[K_MAX];
-	struct tbe_args args;   /* device addresses, or host ones on the CPU */
-	struct tbe_args oracle; /* host addresses always */
-	struct tbe_feature *features;
-	struct tbe_table *tables;
-	uint32_t *order, *small_features, *small_tables;
-	uint32_t small_feature_count, small_table_count, small_rows, small_bags;
-	uint64_t weights, outs, rows, counts, chunks;
-	uint32_t bags, widest, most_bags, most_rows;
-	uint32_t passes;
-	uint64_t scratch[SCRATCH_MAX];
-	uint32_t scratch_used;
-	uint64_t control; /* device: tickets, then the count of long runs; cleared together */
-	int transposed, counted;
-	uint64_t steps;
-	char error[480];
-};
+enum { SMALL_HINT = 32 /* lookups a bag from which counting pays */ };
 
 uint64_t tbe_weight_elements(const struct tbe *tbe)
 {
@@ -90,7 +62,7 @@ uint64_t tbe_steps(const struct tbe *tbe)
 	return tbe->steps;
 }
 
-static int fail(struct tbe *t, int err, const char *doing)
+int tbe_fail(struct tbe *t, int err, const char *doing)
 {
 	if (err && t->cuda)
 		snprintf(t->error, sizeof(t->error), "%s: %s", doing, t->cuda->error);
@@ -99,7 +71,7 @@ static int fail(struct tbe *t, int err, const char *doing)
 
 /* --- the configuration ------------------------------------------------------------------------ */
 
-static int wrong(struct tbe *t, const char *what, uint64_t which)
+int tbe_wrong(struct tbe *t, const char *what, uint64_t which)
 {
 	snprintf(t->error, sizeof(t->error), "embedding: %s (%llu)", what,
 		 (unsigned long long)which);
@@ -112,35 +84,37 @@ static int check_config(struct tbe *t)
 	uint64_t bags = 0;
 
 	if (!c->table_count || !c->feature_count || c->feature_count > 65534)
-		return wrong(t, "there must be tables, and 1 to 65534 features", c->feature_count);
+		return tbe_wrong(t, "there must be tables, and 1 to 65534 features",
+				 c->feature_count);
 	if (c->type >= TBE_TYPE_MAX || c->out_type >= TBE_TYPE_MAX ||
 	    c->pooling >= TBE_POOLING_MAX || c->optimizer >= TBE_OPTIMIZER_MAX ||
 	    c->path >= TBE_PATH_MAX)
-		return wrong(t, "unknown type, pooling, optimizer or path", c->type);
+		return tbe_wrong(t, "unknown type, pooling, optimizer or path", c->type);
 	if (c->index_bytes != 4 && c->index_bytes != 8)
-		return wrong(t, "indices have 4 or 8 bytes", c->index_bytes);
-	if (c->max_indices >= 1u << 31)
-		return wrong(t, "more than 2^31 - 1 indices", c->max_indices);
+		return tbe_wrong(t, "indices have 4 or 8 bytes", c->index_bytes);
+	if (c->max_indices > (1u << 31) - 2)
+		return tbe_wrong(t, "more than 2^31 - 2 indices", c->max_indices);
 	if (c->weighted && c->pooling == TBE_NONE)
-		return wrong(t, "sample weights need pooling", c->pooling);
+		return tbe_wrong(t, "sample weights need pooling", c->pooling);
 	if (c->warp_bags > 31)
-		return wrong(t, "a warp takes at most 31 bags", c->warp_bags);
+		return tbe_wrong(t, "a warp takes at most 31 bags", c->warp_bags);
 	for (uint32_t i = 0; i < c->table_count; i++) {
 		if (!c->tables[i].rows || c->tables[i].rows >= 1u << 31)
-			return wrong(t, "a table has 1 to 2^31 - 1 rows", c->tables[i].rows);
+			return tbe_wrong(t, "a table has 1 to 2^31 - 1 rows", c->tables[i].rows);
 		if (!c->tables[i].dim || c->tables[i].dim % 4 || c->tables[i].dim > TBE_DIM_MAX)
-			return wrong(t, "a row has a multiple of 4 columns, at most 1024",
-				     c->tables[i].dim);
+			return tbe_wrong(t, "a row has a multiple of 4 columns, at most 1024",
+					 c->tables[i].dim);
 		if (c->pooling == TBE_NONE && c->tables[i].dim != c->tables[0].dim)
-			return wrong(t, "without pooling all tables have the same columns",
-				     c->tables[i].dim);
+			return tbe_wrong(t, "without pooling all tables have the same columns",
+					 c->tables[i].dim);
 	}
 	for (uint32_t i = 0; i < c->feature_count; i++) {
 		if (c->feature_table[i] >= c->table_count)
-			return wrong(t, "a feature's table does not exist", c->feature_table[i]);
+			return tbe_wrong(t, "a feature's table does not exist",
+					 c->feature_table[i]);
 		bags += c->batches ? c->batches[i] : c->batch;
 	}
-	return bags >= 1ull << 32 ? wrong(t, "more than 2^32 - 1 bags", bags) : 0;
+	return bags >= 1ull << 32 ? tbe_wrong(t, "more than 2^32 - 1 bags", bags) : 0;
 }
 
 static int goes_small(const struct tbe_config *c, const struct tbe_shape *table)
@@ -245,6 +219,8 @@ static void set_oracle(struct tbe *t)
 	a->rate = c->rate;
 	a->eps = c->eps;
 	a->stochastic = c->stochastic && c->type != TBE_F32;
+	a->plain =
+		c->optimizer == TBE_SGD && !a->stochastic && !c->weighted && c->pooling != TBE_MEAN;
 	a->seed = c->seed;
 	a->warp_bags = c->warp_bags ? c->warp_bags : 4;
 	a->partial_stride = t->widest;
@@ -283,7 +259,7 @@ static int put(struct tbe *t, const void *from, size_t bytes, const char *what, 
 /* Words that say how often each table has each digit, pass by pass. */
 static size_t digit_totals(const struct tbe *t)
 {
-	return ((size_t)t->passes * t->config.table_count) << t->args.bits;
+	return ((size_t)t->args.passes * t->config.table_count) << t->args.bits;
 }
 
 static int open_backward(struct tbe *t)
@@ -296,10 +272,12 @@ static int open_backward(struct tbe *t)
 
 	while (bits < 32 && t->most_rows >> bits)
 		bits++; /* the key past the last row, too */
-	t->passes = (bits + TBE_SORT_BITS - 1) / TBE_SORT_BITS;
-	a->bits = t->passes ? (bits + t->passes - 1) / t->passes : 0;
-	a->sorted = (t->passes - 1) & 1;
-	for (unsigned i = 0; i < 2 && !err && t->passes; i++) {
+	a->passes = (bits + TBE_SORT_BITS - 1) / TBE_SORT_BITS;
+	a->bits = a->passes ? (bits + a->passes - 1) / a->passes : 0;
+	a->bits = a->bits < 2 ? 2 : a->bits; /* a thread has four digits */
+	a->sorted = (a->passes - 1) & 1;
+	a->tile_room = (unsigned)tiles;
+	for (unsigned i = 0; i < 2 && !err && a->passes; i++) {
 		err = scratch(t, n * 4, 0, "sorted rows", &a->keys[i]);
 		err = err ? err : scratch(t, n * 4, 0, "sorted lookups", &a->payloads[i]);
 	}
@@ -311,10 +289,14 @@ static int open_backward(struct tbe *t)
 	err = err ? err
 		  : scratch(t, (t->config.feature_count + 1ull) * 4, 0, "the features' entries",
 			    &a->feature_entry);
-	err = err ? err : scratch(t, (tiles << a->bits) * 4, 0, "digit counts", &a->counts);
 	err = err ? err
-		  : scratch(t, digit_totals(t) * 4, 0, "the tables' digit counts", &a->totals);
+		  : scratch(t, (a->passes * tiles << a->bits) * 4, 0, "digit counts", &a->counts);
+	err = err ? err
+		  : scratch(t, (digit_totals(t) + a->passes) * 4, 0, "the tables' digit counts",
+			    &a->totals);
+	a->sort_ticket = a->totals + digit_totals(t);
 	err = err ? err : scratch(t, 4, 0, "the number of tiles", &a->tile_total);
+	err = err ? err : scratch(t, tiles * 4, 0, "the tiles' tables", &a->tile_table);
 	err = err ? err : scratch(t, 16, 1, "tickets", &t->control);
 	a->ticket = (unsigned *)(uintptr_t)t->control;
 	a->long_count = (unsigned long long *)(uintptr_t)(t->control + 8);
@@ -339,7 +321,7 @@ static int open_device(struct tbe *t)
 	int err = cuda_load(t->cuda, kernels_tbe_image, "the embedding", &t->module);
 
 	for (unsigned i = 0; i < K_MAX && !err; i++)
-		err = cuda_function(t->cuda, t->module, kernel_names[i], &t->kernels[i]);
+		err = cuda_function(t->cuda, t->module, tbe_kernel_names[i], &t->kernels[i]);
 	*a = t->oracle;
 	err = err ? err
 		  : put(t, t->features, c->feature_count * sizeof(*t->features), "features",
@@ -356,9 +338,10 @@ static int open_device(struct tbe *t)
 			&a->small_tables);
 	err = err ? err : put(t, &nothing, sizeof(nothing), "the bounds check", &a->bounds);
 	err = err ? err : scratch(t, sizeof(nothing), 1, "the report", &a->report);
+	err = err ? err : scratch(t, 4, 1, "the blocks of the bounds check", &a->bounds_arrived);
 	if (!err && c->training)
 		err = open_backward(t);
-	return fail(t, err ? err : cuda_wait(t->cuda), "preparing the embedding");
+	return tbe_fail(t, err ? err : cuda_wait(t->cuda), "preparing the embedding");
 }
 
 static int copy_config(struct tbe *t, const struct tbe_config *config)
@@ -388,6 +371,12 @@ static int copy_config(struct tbe *t, const struct tbe_config *config)
 	return 0;
 }
 
+/* Elements of gradient that a backward may have to find. */
+static uint64_t gradient_elements(const struct tbe *t)
+{
+	return t->config.training ? tbe_out_elements(t, t->config.max_indices) : 0;
+}
+
 int tbe_open(struct cuda *cuda, const struct tbe_config *config, struct tbe **tbe_ret)
 {
 	struct tbe *t = calloc(1, sizeof(*t));
@@ -409,7 +398,9 @@ int tbe_open(struct cuda *cuda, const struct tbe_config *config, struct tbe **tb
 	}
 	lay_out_features(t);
 	if (t->rows >= 1ull << 32)
-		return wrong(t, "more than 2^32 - 1 rows in all", t->rows);
+		return tbe_wrong(t, "more than 2^32 - 1 rows in all", t->rows);
+	if (gradient_elements(t) >> 34)
+		return tbe_wrong(t, "more than 2^34 elements of gradient", gradient_elements(t));
 	lay_out_tables(t);
 	set_oracle(t);
 	t->args = t->oracle;
@@ -461,26 +452,26 @@ const struct tbe_args *tbe_oracle_args(struct tbe *t, const struct tbe_io *io)
 	return &t->oracle;
 }
 
-static int check_io(struct tbe *t, const struct tbe_io *io)
+int tbe_check_io(struct tbe *t, const struct tbe_io *io)
 {
 	if (io->n > t->config.max_indices)
-		return wrong(t, "more indices than the configuration has room for", io->n);
+		return tbe_wrong(t, "more indices than the configuration has room for", io->n);
 	if (!io->offsets || (io->n && !io->indices))
-		return wrong(t, "indices or offsets are missing", io->n);
+		return tbe_wrong(t, "indices or offsets are missing", io->n);
 	if (t->config.weighted && io->n && !io->sample_weights)
-		return wrong(t, "sample weights are missing", io->n);
+		return tbe_wrong(t, "sample weights are missing", io->n);
 	set_io(t, &t->args, io);
 	return 0;
 }
 
-static int launch(struct tbe *t, enum kernel kernel, struct cuda_grid grid)
+int tbe_launch(struct tbe *t, enum kernel kernel, struct cuda_grid grid)
 {
 	void *params[] = {&t->args};
 
-	return cuda_launch(t->cuda, t->kernels[kernel], kernel_names[kernel], grid, params);
+	return cuda_launch(t->cuda, t->kernels[kernel], tbe_kernel_names[kernel], grid, params);
 }
 
-static uint32_t persistent(const struct tbe *t, uint32_t each)
+uint32_t tbe_persistent(const struct tbe *t, uint32_t each)
 {
 	return t->config.blocks ? t->config.blocks : (uint32_t)t->cuda->sm_count * each;
 }
@@ -489,7 +480,7 @@ static uint32_t persistent(const struct tbe *t, uint32_t each)
 static int launch_small(struct tbe *t, unsigned save)
 {
 	uint32_t of_a_block = TBE_BLOCK / 32 * TBE_SMALL_BAGS;
-	uint32_t blocks = persistent(t, 2) / t->small_feature_count,
+	uint32_t blocks = tbe_persistent(t, 3) / t->small_feature_count,
 		 most = (t->small_bags + of_a_block - 1) / of_a_block;
 	/* not one block more than can run at once: it would run alone */
 	struct cuda_grid grid = {blocks < 1      ? most > 0
@@ -499,7 +490,7 @@ static int launch_small(struct tbe *t, unsigned save)
 	int err;
 
 	t->args.save_histograms = save;
-	err = grid.x ? launch(t, K_tbe_forward_small, grid) : 0;
+	err = grid.x ? tbe_launch(t, K_tbe_forward_small, grid) : 0;
 	t->counted = !err && save;
 	return err;
 }
@@ -514,50 +505,51 @@ static int forward_device(struct tbe *t)
 	int err = 0;
 
 	if (t->config.pooling == TBE_NONE) {
-		grid.x = persistent(t, 8) / t->config.feature_count + 1;
-		return launch(t, K_tbe_forward_rows, grid);
+		grid.x = tbe_persistent(t, 8) / t->config.feature_count + 1;
+		return tbe_launch(t, K_tbe_forward_rows, grid);
 	}
 	if (t->small_feature_count)
 		err = launch_small(t, t->config.training);
 	if (!err && grid.x && t->small_feature_count < t->config.feature_count)
-		err = launch(t, gather[t->config.type], grid);
+		err = tbe_launch(t, gather[t->config.type], grid);
 	return err;
 }
 
 int tbe_forward(struct tbe *t, const struct tbe_io *io)
 {
-	int err = check_io(t, io);
+	int err = tbe_check_io(t, io);
 
 	if (!err && !io->out && tbe_out_elements(t, io->n))
-		err = wrong(t, "there is no output", 0);
+		err = tbe_wrong(t, "there is no output", 0);
 	if (err)
 		return err;
 	if (!t->cuda)
 		return tbe_cpu_forward(&t->args);
-	return fail(t, forward_device(t), "embedding's forward");
+	return tbe_fail(t, forward_device(t), "embedding's forward");
 }
 
 static int transpose_device(struct tbe *t)
 {
 	struct tbe_args *a = &t->args;
 	uint32_t tiles = a->n / TBE_SORT_TILE + t->config.table_count;
-	uint32_t digit_blocks = ((1u << a->bits) + TBE_BLOCK / 32 - 1) / (TBE_BLOCK / 32);
+	uint32_t counters = 2 * (uint32_t)t->cuda->sm_count / t->config.table_count;
 	struct cuda_grid one = {1, 1, TBE_SINGLE_BLOCK, 33 * 4, 0},
-			 scan = {t->config.table_count, digit_blocks, TBE_BLOCK, 0, 0},
-			 all = {tiles, 1, TBE_BLOCK, TBE_SORT_SHARED_BYTES, 0};
-	int err = launch(t, K_tbe_sort_segments, one);
+			 count = {counters ? counters : 1, t->config.table_count, TBE_SINGLE_BLOCK,
+				  (a->passes << a->bits) * 4, 0},
+			 all = {tiles, 1, TBE_SORT_BLOCK, TBE_SORT_SHARED_BYTES, 0};
+	int err = tbe_launch(t, K_tbe_sort_segments, one);
 
 	err = err ? err
 		  : cuda_check(t->cuda,
-			       t->cuda->api.fill_async((uintptr_t)a->totals, 0, digit_totals(t),
+			       t->cuda->api.fill_async((uintptr_t)a->totals, 0,
+						       digit_totals(t) + a->passes,
 						       t->cuda->stream),
 			       "clearing digit counts");
-	for (uint32_t pass = 0; pass < t->passes && !err; pass++) {
+	err = err ? err : tbe_launch(t, K_tbe_sort_histogram, count);
+	for (uint32_t pass = 0; pass < a->passes && !err; pass++) {
 		a->pass = pass;
 		a->shift = pass * a->bits;
-		err = launch(t, K_tbe_sort_count, all);
-		err = err ? err : launch(t, K_tbe_sort_scan, scan);
-		err = err ? err : launch(t, K_tbe_sort_place, all);
+		err = tbe_launch(t, K_tbe_sort_place, all);
 	}
 	t->transposed = !err;
 	return err;
@@ -565,29 +557,29 @@ static int transpose_device(struct tbe *t)
 
 int tbe_transpose(struct tbe *t, const struct tbe_io *io)
 {
-	int err = check_io(t, io);
+	int err = tbe_check_io(t, io);
 
 	if (!err && !t->config.training)
-		err = wrong(t, "a transpose needs a configuration for training", 0);
+		err = tbe_wrong(t, "a transpose needs a configuration for training", 0);
 	if (err || !t->cuda || t->small_table_count == t->config.table_count)
 		return err;
-	return fail(t, transpose_device(t), "embedding's transpose");
+	return tbe_fail(t, transpose_device(t), "embedding's transpose");
 }
 
 static int backward_sorted(struct tbe *t)
 {
 	static const enum kernel update[TBE_TYPE_MAX] = {
 		K_tbe_backward_short_f32, K_tbe_backward_short_f16, K_tbe_backward_short_bf16};
-	struct cuda_grid shorts = {persistent(t, TBE_SHORT_BLOCKS), 1, TBE_BLOCK,
+	struct cuda_grid shorts = {tbe_persistent(t, TBE_SHORT_BLOCKS), 1, TBE_BLOCK,
 				   TBE_SHORT_SHARED_BYTES, 0};
-	struct cuda_grid longs = {persistent(t, 4), 1, TBE_BLOCK, TBE_LONG_SHARED_BYTES, 0};
+	struct cuda_grid longs = {tbe_persistent(t, 4), 1, TBE_BLOCK, 0, 0};
 	int err = t->transposed ? 0 : transpose_device(t);
 
 	err = err ? err
 		  : cuda_check(t->cuda, t->cuda->api.fill_async(t->control, 0, 4, t->cuda->stream),
 			       "clearing tickets");
-	err = err ? err : launch(t, update[t->config.type], shorts);
-	return err ? err : launch(t, K_tbe_backward_long, longs);
+	err = err ? err : tbe_launch(t, update[t->config.type], shorts);
+	return err ? err : tbe_launch(t, K_tbe_backward_long, longs);
 }
 
 static int backward_small(struct tbe *t)
@@ -599,18 +591,18 @@ static int backward_small(struct tbe *t)
 
 	if (!grad.x)
 		return err;
-	err = err ? err : launch(t, K_tbe_small_grad, grad);
-	return err ? err : launch(t, K_tbe_small_apply, apply);
+	err = err ? err : tbe_launch(t, K_tbe_small_grad, grad);
+	return err ? err : tbe_launch(t, K_tbe_small_apply, apply);
 }
 
 static int backward_device(struct tbe *t)
 {
-	struct cuda_grid samples = {persistent(t, 8) / t->config.feature_count + 1,
+	struct cuda_grid samples = {tbe_persistent(t, 8) / t->config.feature_count + 1,
 				    t->config.feature_count, TBE_BLOCK, 0, 0};
 	int err = 0;
 
 	if (t->config.weighted && t->args.sample_grads)
-		err = launch(t, K_tbe_backward_samples, samples);
+		err = tbe_launch(t, K_tbe_backward_samples, samples);
 	if (!err && t->small_table_count < t->config.table_count)
 		err = backward_sorted(t);
 	if (!err && t->small_table_count)
@@ -620,17 +612,17 @@ static int backward_device(struct tbe *t)
 
 int tbe_backward(struct tbe *t, const struct tbe_io *io)
 {
-	int err = check_io(t, io);
+	int err = tbe_check_io(t, io);
 
 	if (!err && !t->config.training)
-		err = wrong(t, "a backward needs a configuration for training", 0);
+		err = tbe_wrong(t, "a backward needs a configuration for training", 0);
 	if (!err && (!io->grad || !io->weights) && tbe_out_elements(t, io->n))
-		err = wrong(t, "the gradient or the weights are missing", 0);
+		err = tbe_wrong(t, "the gradient or the weights are missing", 0);
 	if (!err && t->config.optimizer == TBE_ADAGRAD && !io->state)
-		err = wrong(t, "rowwise Adagrad needs its state", 0);
+		err = tbe_wrong(t, "rowwise Adagrad needs its state", 0);
 	if (err)
 		return err;
-	err = t->cuda ? fail(t, backward_device(t), "embedding's backward")
+	err = t->cuda ? tbe_fail(t, backward_device(t), "embedding's backward")
 		      : tbe_cpu_backward(&t->args);
 	t->transposed = t->counted = 0;
 	t->steps += !err;
@@ -648,97 +640,6 @@ int tbe_fill(struct tbe *t, uint64_t address, uint64_t elements, enum tbe_type t
 		tbe_cpu_fill(&t->args, 0, elements);
 		return 0;
 	}
-	grid.x = persistent(t, 8);
-	return fail(t, launch(t, K_tbe_fill, grid), "making inputs");
-}
-
-/* --- bounds ----------------------------------------------------------------------------------- */
-
-/* The sentence about the first offender; needs offsets to find the bag of an index. */
-static void say_offender(struct tbe *t, const struct tbe_io *io, const struct tbe_bounds_report *r)
-{
-	const struct tbe_feature *f = t->features;
-	uint32_t bag = 0, high = t->bags ? t->bags - 1 : 0, bytes = t->config.index_bytes;
-
-	if (r->bad_offsets) {
-		bag = (uint32_t)r->first_offset;
-	} else {
-		while (bag < high) {
-			uint32_t middle = bag + (high - bag + 1) / 2;
-			int64_t offset = 0;
-
-			if (!t->cuda)
-				memcpy(&offset,
-				       (const char *)(uintptr_t)io->offsets +
-					       (uint64_t)middle * bytes,
-				       bytes);
-			else if (cuda_download(t->cuda, &offset,
-					       io->offsets + (uint64_t)middle * bytes, bytes))
-				return;
-			if (offset <= (int64_t)r->first_index)
-				bag = middle;
-			else
-				high = middle - 1;
-		}
-	}
-	for (uint32_t i = 1; i < t->config.feature_count && t->features[i].bag0 <= bag; i++)
-		f = &t->features[i];
-	if (r->bad_offsets)
-		snprintf(
-			t->error, sizeof(t->error),
-			"%llu bags have bad offsets; the first is bag %u of feature %u, from %lld to %lld of %u indices",
-			(unsigned long long)r->bad_offsets, bag - f->bag0,
-			(unsigned)(f - t->features), r->offset_begin, r->offset_end, io->n);
-	else
-		snprintf(
-			t->error, sizeof(t->error),
-			"%llu indices are not in their tables; the first is %lld at position %llu, in bag %u of feature %u, whose table has "
-			"%u rows",
-			(unsigned long long)r->bad_indices, r->index_value,
-			(unsigned long long)r->first_index, bag - f->bag0,
-			(unsigned)(f - t->features), f->rows);
-}
-
-static int bounds_device(struct tbe *t, struct tbe_bounds_report *report)
-{
-	struct cuda_grid check = {persistent(t, 8) / t->config.feature_count + 1,
-				  t->config.feature_count, TBE_BLOCK, 0, 0};
-	struct cuda_grid one = {1, 1, TBE_SINGLE_BLOCK, (TBE_SINGLE_BLOCK + 2) * 4, 0};
-	int err = launch(t, K_tbe_bounds_check, check);
-
-	err = err ? err : launch(t, K_tbe_bounds_report, one);
-	if (!err && report) {
-		err = cuda_wait(t->cuda);
-		err = err ? err
-			  : cuda_download(t->cuda, report, (uintptr_t)t->args.report,
-					  sizeof(*report));
-	}
-	return err;
-}
-
-int tbe_bounds(struct tbe *t, const struct tbe_io *io, enum tbe_bounds_mode mode,
-	       struct tbe_bounds_report *report)
-{
-	struct tbe_bounds_report own = {0}, *to = report                     ? report
-						  : mode == TBE_BOUNDS_FATAL ? &own
-									     : NULL;
-	int err = check_io(t, io);
-
-	if (to)
-		memset(to, 0, sizeof(*to));
-	if (err || mode == TBE_BOUNDS_NONE)
-		return err;
-	t->args.repair = mode != TBE_BOUNDS_FATAL;
-	if (t->cuda) {
-		err = fail(t, bounds_device(t, to), "embedding's bounds check");
-	} else {
-		struct tbe_args a = t->args;
-
-		a.report = to ? to : &own;
-		tbe_cpu_bounds(&a);
-	}
-	if (err || !to || (!to->bad_offsets && !to->bad_indices))
-		return err;
-	say_offender(t, io, to);
-	return mode == TBE_BOUNDS_FATAL ? -ERANGE : 0;
+	grid.x = tbe_persistent(t, 8);
+	return tbe_fail(t, tbe_launch(t, K_tbe_fill, grid), "making inputs");
 }

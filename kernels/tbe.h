@@ -105,6 +105,11 @@ int tbe_backward(struct tbe *tbe, const struct tbe_io *io);
 int tbe_bounds(struct tbe *tbe, const struct tbe_io *io, enum tbe_bounds_mode mode,
 	       struct tbe_bounds_report *report);
 
+/* What a bounds check is compared with, on a device: reading its inputs once and no more, and a warp a
+ * bag as FBGEMM does it. Nothing is reported. */
+enum tbe_bounds_baseline { TBE_BOUNDS_STREAM, TBE_BOUNDS_BAGS };
+int tbe_bounds_baseline(struct tbe *tbe, const struct tbe_io *io, enum tbe_bounds_baseline which);
+
 /* What the oracle needs: everything of a call, with host addresses in *io. Valid until the next
  * call. */
 const struct tbe_args *tbe_oracle_args(struct tbe *tbe, const struct tbe_io *io);

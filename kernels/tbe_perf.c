@@ -12,6 +12,7 @@
 #include "kernels/cuda.h"
 #include "kernels/image.h"
 #include "kernels/nvtx/nvtx.h"
+#include "kernels/perf_args.h"
 #include "kernels/perf_time.h"
 #include "kernels/tbe_data.h"
 
@@ -24,7 +25,7 @@ struct options {
 	double exponent;
 	uint32_t calls, warmup;
 	enum cuda_backend backend;
-	int device, check, hoist, forward_only;
+	int device, check, hoist, forward_only, baselines;
 	enum format format;
 	const char *save;
 };
@@ -39,6 +40,7 @@ enum {
 	KEY_STOCHASTIC,
 	KEY_FORWARD,
 	KEY_HOIST,
+	KEY_BASELINES,
 	KEY_BACKEND,
 	KEY_DEVICE,
 	KEY_CHECK,
@@ -72,6 +74,9 @@ static const struct argp_option option_list[] = {
 	{"forward-only", KEY_FORWARD, NULL, 0, "bounds check and forward, no memory for training",
 	 2},
 	{"hoist", KEY_HOIST, NULL, 0, "what moving the transpose into the forward moves", 2},
+	{"baselines", KEY_BASELINES, NULL, 0,
+	 "also time what a bounds check is compared with: reading its inputs once, and a warp a bag",
+	 2},
 	{"calls", 'c', "N", 0, "timed calls of each (50)", 2},
 	{"warmup", 'w', "N", 0, "calls before these (3)", 2},
 	{"backend", KEY_BACKEND, "NAME", 0, "auto, cuda or cpu (auto)", 2},
@@ -87,27 +92,6 @@ static const struct argp_option option_list[] = {
 };
 
 const char *argp_program_version = "waylay-tbe-perf " WAYLAY_VERSION;
-
-/* A count, also as 1e6. */
-static uint32_t parse_count(struct argp_state *state, const char *arg, double least, double most)
-{
-	char *end;
-	double v = strtod(arg, &end);
-
-	if (end == arg || *end || !(v >= least) || v > most || v != floor(v))
-		argp_error(state, "'%s' is not a whole number from %.0f to %.0f", arg, least, most);
-	return (uint32_t)v;
-}
-
-static unsigned parse_name(struct argp_state *state, const char *arg, const char *const *names,
-			   unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		if (!strcmp(arg, names[i]))
-			return i;
-	argp_error(state, "'%s' is not known here: see --help", arg);
-	return 0;
-}
 
 static void parse_spread(struct argp_state *state, const char *arg, struct options *o)
 {
@@ -168,7 +152,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'p':
 		o->config.path =
-			(enum tbe_path)parse_name(state, arg, tbe_path_names, TBE_PATH_MAX);
+			(enum tbe_path)perf_parse_name(state, arg, tbe_path_names, TBE_PATH_MAX);
 		return 0;
 	case KEY_FORWARD:
 		o->forward_only = 1;
@@ -176,24 +160,27 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case KEY_HOIST:
 		o->hoist = 1;
 		return 0;
+	case KEY_BASELINES:
+		o->baselines = 1;
+		return 0;
 	case 'c':
-		o->calls = parse_count(state, arg, 1, 1e6);
+		o->calls = (uint32_t)perf_parse_count(state, arg, 1, 1e6);
 		return 0;
 	case 'w':
-		o->warmup = parse_count(state, arg, 0, 1e6);
+		o->warmup = (uint32_t)perf_parse_count(state, arg, 0, 1e6);
 		return 0;
 	case KEY_BACKEND:
 		if (cuda_backend_parse(arg, &o->backend))
 			argp_error(state, "'%s' is no back end: auto, cuda or cpu", arg);
 		return 0;
 	case KEY_DEVICE:
-		o->device = (int)parse_count(state, arg, 0, 1023);
+		o->device = (int)perf_parse_count(state, arg, 0, 1023);
 		return 0;
 	case KEY_WARP_BAGS:
-		o->config.warp_bags = parse_count(state, arg, 1, 31);
+		o->config.warp_bags = (uint32_t)perf_parse_count(state, arg, 1, 31);
 		return 0;
 	case KEY_BLOCKS:
-		o->config.blocks = parse_count(state, arg, 1, 65535);
+		o->config.blocks = (uint32_t)perf_parse_count(state, arg, 1, 65535);
 		return 0;
 	case KEY_SAVE:
 		o->save = arg;
@@ -222,43 +209,43 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_config(state, arg, o);
 		return 0;
 	case 'T':
-		o->tables = parse_count(state, arg, 1, 65534);
+		o->tables = (uint32_t)perf_parse_count(state, arg, 1, 65534);
 		return 0;
 	case 'E':
-		o->rows = parse_count(state, arg, 1, 2147483647);
+		o->rows = (uint32_t)perf_parse_count(state, arg, 1, 2147483647);
 		return 0;
 	case 'D':
-		o->dim = parse_count(state, arg, 4, TBE_DIM_MAX);
+		o->dim = (uint32_t)perf_parse_count(state, arg, 4, TBE_DIM_MAX);
 		return 0;
 	case 'B':
-		o->config.batch = parse_count(state, arg, 1, 2147483647);
+		o->config.batch = (uint32_t)perf_parse_count(state, arg, 1, 2147483647);
 		return 0;
 	case 'L':
-		o->length = parse_count(state, arg, 0, 1e6);
+		o->length = (uint32_t)perf_parse_count(state, arg, 0, 1e6);
 		return 0;
 	case KEY_SPREAD:
 		parse_spread(state, arg, o);
 		return 0;
 	case 't':
 		o->config.type =
-			(enum tbe_type)parse_name(state, arg, tbe_type_names, TBE_TYPE_MAX);
+			(enum tbe_type)perf_parse_name(state, arg, tbe_type_names, TBE_TYPE_MAX);
 		return 0;
 	case KEY_OUT:
 		o->config.out_type =
-			(enum tbe_type)parse_name(state, arg, tbe_type_names, TBE_TYPE_MAX);
+			(enum tbe_type)perf_parse_name(state, arg, tbe_type_names, TBE_TYPE_MAX);
 		return 0;
 	case KEY_INDEX:
-		o->config.index_bytes = parse_name(state, arg, index_names, 2) ? 8 : 4;
+		o->config.index_bytes = perf_parse_name(state, arg, index_names, 2) ? 8 : 4;
 		return 0;
 	case KEY_POOLING:
-		o->config.pooling = (enum tbe_pooling)parse_name(state, arg, tbe_pooling_names,
-								 TBE_POOLING_MAX);
+		o->config.pooling = (enum tbe_pooling)perf_parse_name(state, arg, tbe_pooling_names,
+								      TBE_POOLING_MAX);
 		return 0;
 	case KEY_WEIGHTED:
 		o->config.weighted = 1;
 		return 0;
 	case KEY_OPTIMIZER:
-		o->config.optimizer = (enum tbe_optimizer)parse_name(
+		o->config.optimizer = (enum tbe_optimizer)perf_parse_name(
 			state, arg, tbe_optimizer_names, TBE_OPTIMIZER_MAX);
 		return 0;
 	case KEY_STOCHASTIC:
@@ -291,9 +278,9 @@ static const struct argp argp = {
 
 /* --- what is timed ------------------------------------------------------------------------------ */
 
-enum stage { BOUNDS, FORWARD, TRANSPOSE, UPDATE, BACKWARD, STAGE_MAX };
-static const char *const stage_names[STAGE_MAX] = {"bounds", "forward", "transpose", "update",
-						   "backward"};
+enum stage { BOUNDS, STREAM, BAGS, FORWARD, TRANSPOSE, UPDATE, BACKWARD, STAGE_MAX };
+static const char *const stage_names[STAGE_MAX] = {"bounds",    "stream", "bags",    "forward",
+						   "transpose", "update", "backward"};
 
 struct run {
 	struct options *o;
@@ -317,8 +304,9 @@ static int complain(const char *text)
 
 static int call(void *arg, uint32_t stage)
 {
-	static const char *const ranges[STAGE_MAX] = {"tbe-bounds", "tbe-forward", "tbe-transpose",
-						      "tbe-update", "tbe-backward"};
+	static const char *const ranges[STAGE_MAX] = {"tbe-bounds",  "tbe-stream",    "tbe-bags",
+						      "tbe-forward", "tbe-transpose", "tbe-update",
+						      "tbe-backward"};
 	struct run *r = arg;
 	enum stage what = r->sequence[stage];
 	int err;
@@ -327,6 +315,11 @@ static int call(void *arg, uint32_t stage)
 	switch (what) {
 	case BOUNDS:
 		err = tbe_bounds(r->tbe, &r->data.io, TBE_BOUNDS_IGNORE, NULL);
+		break;
+	case STREAM:
+	case BAGS:
+		err = tbe_bounds_baseline(r->tbe, &r->data.io,
+					  what == STREAM ? TBE_BOUNDS_STREAM : TBE_BOUNDS_BAGS);
 		break;
 	case FORWARD:
 		err = tbe_forward(r->tbe, &r->data.io);
@@ -361,7 +354,8 @@ static void count_bytes(struct run *r)
 		 state = c->optimizer == TBE_ADAGRAD ? unique * 8 : 0;
 	uint64_t extra = (c->weighted ? n * 4 : 0) + inputs;
 
-	r->bytes[BOUNDS] = r->least[BOUNDS] = inputs;
+	for (enum stage s = BOUNDS; s <= BAGS; s++)
+		r->bytes[s] = r->least[s] = inputs;
 	r->bytes[FORWARD] = n * row + outs * (c->out_type == TBE_F32 ? 4 : 2) + extra;
 	r->least[FORWARD] = r->bytes[FORWARD] - (n - unique) * row;
 	/* rows and lookups out, as 4 bytes each, and in again */
@@ -528,9 +522,13 @@ static int save_indices(const struct run *r)
 static int measure(struct run *r)
 {
 	static const enum stage plain[] = {BOUNDS, FORWARD, BACKWARD},
-				hoisted[] = {FORWARD, TRANSPOSE, UPDATE};
+				hoisted[] = {FORWARD, TRANSPOSE, UPDATE},
+				checks[] = {BOUNDS, STREAM, BAGS};
 	int err = 0, first = 1;
 
+	if (r->o->baselines && !r->cuda)
+		return complain(
+			"--baselines needs a CUDA device: on the CPU there is nothing to compare");
 	count_bytes(r);
 	r->check = "-";
 	if (r->o->save)
@@ -542,7 +540,8 @@ static int measure(struct run *r)
 	if (err > 1)
 		return err;
 	print_head(r);
-	if (time_sequence(r, plain, r->o->forward_only ? 2 : 3) ||
+	if ((r->o->baselines && time_sequence(r, checks, 3)) ||
+	    time_sequence(r, plain, r->o->forward_only ? 2 : 3) ||
 	    (!r->o->forward_only && time_sequence(r, hoisted, 3)))
 		return 2;
 	for (enum stage s = BOUNDS; s < STAGE_MAX; s++) {

@@ -9,12 +9,11 @@
 #include "kernels/device/tbe_args.h"
 
 #define TBE_SMALL_SHARED_BYTES                                                                     \
-	((TBE_SMALL_ROWS * TBE_SMALL_DIM + TBE_BLOCK / 32 * TBE_SMALL_BAGS * TBE_SMALL_ROWS) * 4)
+	(TBE_SMALL_ROWS * TBE_SMALL_DIM * 2 +                                                      \
+	 TBE_BLOCK / 32 * TBE_SMALL_BAGS * (TBE_SMALL_ROWS + 8) * 4)
 #define TBE_SMALL_GRAD_SHARED_BYTES (16 * (TBE_SMALL_DIM + TBE_SMALL_ROWS) * 4)
 #define TBE_SORT_SHARED_BYTES                                                                      \
-	((33 + (TBE_BLOCK / 32 + 1) * (1 << TBE_SORT_BITS) + 2 + 1025 + 2 * TBE_SORT_TILE) * 4)
-#define TBE_LONG_SHARED_BYTES  ((2 + TBE_BLOCK / 32 * 128) * 4)
-#define TBE_SHORT_SHARED_BYTES (TBE_BLOCK / 32 * 8 * 2 * 512)
-#define TBE_SHORT_BLOCKS       3 /* a multiprocessor at most: what shared memory allows */
+	((33 + 3 + (1 << TBE_SORT_BITS) * (1 + TBE_SORT_BLOCK / 64) + 1025 + 2 * TBE_SORT_TILE) * 4)
+#define TBE_SHORT_SHARED_BYTES (TBE_BLOCK / 32 * (TBE_STEP * 12 + TBE_RING_BYTES))
 
 #endif

@@ -60,7 +60,7 @@ static const struct {
 	{"tbe_forward_bf16", forward},
 	{"tbe_forward_rows", forward},
 	{"tbe_forward_small", forward_small},
-	{"tbe_bounds_report", report},
+	{"tbe_bounds_check", report},
 	{"tbe_backward_samples", samples},
 	{"tbe_backward_short_f32", update_large},
 	{"tbe_backward_short_f16", update_large},

@@ -82,6 +82,15 @@ DEV_FN void dev_warp_sync(void)
 	asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
+/* The lanes whose value is the calling lane's. */
+DEV_FN u32 dev_match(u32 v)
+{
+	u32 lanes;
+
+	asm volatile("match.any.sync.b32 %0, %1, 0xffffffff;" : "=r"(lanes) : "r"(v));
+	return lanes;
+}
+
 #ifdef DEV_BALLOT /* the compiler's own takes the predicate where it is */
 DEV_FN u32 dev_ballot(int yes)
 {
@@ -130,6 +139,20 @@ DEV_FN u32 dev_load_acquire(const u32 *p)
 DEV_FN void dev_store_release(u32 *p, u32 v)
 {
 	asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+/* The same without any order: for words that say all by themselves. */
+DEV_FN u32 dev_load_relaxed(const u32 *p)
+{
+	u32 v;
+
+	asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
+DEV_FN void dev_store_relaxed(u32 *p, u32 v)
+{
+	asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
 DEV_FN u32 dev_add_acq_rel(u32 *p, u32 v)
@@ -213,6 +236,18 @@ DEV_FN void dev_put_v4(struct dev_v4 *p, struct dev_v4 v)
 DEV_FN void dev_put_u64(u64 *p, u64 v)
 {
 	asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+
+/* Memory that no one writes during the kernel. A group of these stays together, as one of loads that
+ * are made on a condition does not. */
+DEV_FN struct dev_v4 dev_read_v4(const void *p)
+{
+	struct dev_v4 v;
+
+	asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(p));
+	return v;
 }
 
 /* A load that is made only if `ok`, else zeros. Memory that no one writes during the kernel. */
@@ -322,13 +357,48 @@ DEV_FN float dev_from_f16(u32 bits)
 	return v;
 }
 
-/* Rounds to even. */
+/* Both halves of a word. */
+DEV_FN void dev_from_f16_pair(u32 word, float *low, float *high)
+{
+	asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+	    : "=f"(*low), "=f"(*high)
+	    : "r"(word));
+}
+
+/* Round to even. */
+DEV_FN u32 dev_to_f16_pair(float low, float high)
+{
+	u32 word;
+
+	asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+	return word;
+}
+
 DEV_FN u32 dev_to_f16(float v)
 {
 	u32 bits;
 
 	asm("{ .reg .b16 h; cvt.rn.f16.f32 h, %1; cvt.u32.u16 %0, h; }" : "=r"(bits) : "f"(v));
 	return bits;
+}
+
+/*
+ * d += a times b on the tensor cores: 16 x 16 by 16 x 8 elements of 16 bits (bf16 or FP16), two a
+ * register, over the whole warp. Lane 4 g + t has of a the rows g, g + 8, g, g + 8 at columns 2 t,
+ * 2 t, 2 t + 8, 2 t + 8; of b column g at rows 2 t and 2 t + 8; of d row g, then g + 8, at columns
+ * 2 t and 2 t + 1. Products are exact.
+ */
+#define DEV_MMA(type)                                                                              \
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                        \
+		     ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \
+		     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                              \
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y))
+DEV_FN void dev_mma(int bf16, float *d, const u32 *a, struct dev_v2 b)
+{
+	if (bf16)
+		DEV_MMA("bf16");
+	else
+		DEV_MMA("f16");
 }
 
 /* Correctly rounded square root and quotient, whatever the compiler's settings. */

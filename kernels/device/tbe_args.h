@@ -19,11 +19,16 @@ enum tbe_optimizer { TBE_SGD, TBE_ADAGRAD, TBE_OPTIMIZER_MAX };
 #define TBE_DIM_MAX      1024 /* columns of a row; a multiple of 4 */
 #define TBE_BLOCK        256  /* threads of every kernel here but the single-block ones */
 #define TBE_SINGLE_BLOCK 1024
+#define TBE_SORT_BLOCK   512  /* threads that sort a tile */
 #define TBE_SORT_TILE    4096 /* entries a block sorts at a time; never of two tables */
-#define TBE_SORT_BITS    8    /* at most, of the key a pass */
-#define TBE_STEP         64   /* sorted entries a warp of the backward takes at a time */
-#define TBE_PIECE        256  /* a run of as many equal rows or more is summed in pieces of this */
-#define TBE_SMALL_ROWS   64   /* tables up to this size can go by histograms */
+#define TBE_SORT_BITS    10   /* at most, of the key a pass */
+#define TBE_STEP         128  /* sorted entries a warp of the backward takes at a time */
+#define TBE_RING_F32     7    /* of these under way: 512 bytes of gradient and the row */
+#define TBE_RING_16      10
+#define TBE_RING_BYTES   7680
+#define TBE_SHORT_BLOCKS 3   /* of the backward a multiprocessor, what shared memory allows */
+#define TBE_PIECE        256 /* a run of as many equal rows or more is summed in pieces of this */
+#define TBE_SMALL_ROWS   64  /* tables up to this size can go by histograms */
 #define TBE_SMALL_DIM    128
 #define TBE_SMALL_BAGS   16  /* bags that a warp counts at a time */
 #define TBE_SMALL_CHUNK  512 /* bags whose gradient one block adds up */
@@ -91,6 +96,7 @@ struct tbe_args {
 	unsigned warp_bags;    /* bags of a feature that a warp of the forward takes, at most 31 */
 	float rate, eps;
 	unsigned stochastic;
+	unsigned plain; /* SGD on unweighted sums, rounded to even */
 	unsigned long long seed, step;
 
 	/* scratch of the transpose: entries in the order of tables */
@@ -98,10 +104,12 @@ struct tbe_args {
 	unsigned *position_bag; /* with sample weights the payload is the position, not the bag */
 	struct tbe_segment *segments;
 	unsigned *feature_entry; /* where a feature's entries begin, in the order of `order` */
-	unsigned *counts;        /* [tiles][1 << bits], digit-major within a table */
+	unsigned *counts;        /* [passes][tile_room][1 << bits] */
 	unsigned *totals;        /* [passes][tables][1 << bits], zero before */
-	unsigned *tile_total;
-	unsigned shift, bits, pass;
+	unsigned *sort_ticket;   /* [passes], zero before */
+	unsigned *tile_total, *tile_table; /* tiles in all; [tile_room], the table of each */
+	unsigned tile_room;
+	unsigned shift, bits, pass, passes;
 	unsigned sorted; /* which of keys[] holds the result */
 
 	/* scratch of the backward */
@@ -122,6 +130,7 @@ struct tbe_args {
 
 	struct tbe_bounds_report *report;
 	struct tbe_bounds_report *bounds; /* counts of the check that runs */
+	unsigned *bounds_arrived;         /* its blocks that are done, zero between launches */
 	unsigned repair;
 };
 

@@ -5,9 +5,9 @@
  * one up.
  *
  * A run shorter than TBE_PIECE is summed by one warp in order. A longer one goes on a list, and the
- * second kernel sums its pieces; of every 256 pieces, and of every 256 of these sums, the block that
- * arrives last adds them up in order, and the last of all updates the row. Which block that is makes
- * no difference to any sum: results are the same on every run and for every grid.
+ * second kernel sums its pieces; of every LONG_FAN pieces, and of every LONG_FAN of these sums, the
+ * warp that arrives last adds them up in order, and the last of all updates the row. Which warp that
+ * is makes no difference to any sum: results are the same on every run and for every grid.
  */
 #ifndef WAYLAY_KERNELS_TBE_BACKWARD_H
 #define WAYLAY_KERNELS_TBE_BACKWARD_H
@@ -16,7 +16,6 @@
 #include "tbe_sort.h"
 
 #define BACKWARD_WARPS (TBE_BLOCK / 32)
-#define BACKWARD_AHEAD 8 /* runs a warp under way, a power of two */
 
 /* Where a lookup's gradient begins and what it is multiplied by. */
 struct tbe_source {
@@ -81,11 +80,12 @@ DEV_FN void backward_add(float *sum, struct dev_v4 v, float scale)
 	sum[3] = dev_fma(scale, dev_float(v.w), sum[3]);
 }
 
-/* Adds the lookups that lanes first to first + count - 1 hold, in order. */
-DEV_FN void backward_add_lanes(const struct tbe_args *a, struct tbe_source s, u32 first, u32 count,
-			       u32 column, u32 dim, float *sum)
+/* Adds the lookups that the first `count` lanes hold, at least one, in order. */
+DEV_FN void backward_add_lanes(const struct tbe_args *a, struct tbe_source s, u32 count, u32 column,
+			       u32 dim, float *sum)
 {
 	enum { AHEAD = 4 };
+	const float *grad = a->grad + (column < dim ? column : 0);
 
 	for (u32 i = 0; i < count; i += AHEAD) {
 		struct dev_v4 v[AHEAD];
@@ -93,14 +93,15 @@ DEV_FN void backward_add_lanes(const struct tbe_args *a, struct tbe_source s, u3
 
 		DEV_UNROLL
 		for (u32 j = 0; j < AHEAD; j++) {
-			struct tbe_source one = backward_shuffle(s, (first + i + j) & 31);
+			struct tbe_source one =
+				backward_shuffle(s, i + j < count ? i + j : count - 1);
 
 			scale[j] = one.scale;
-			v[j] = backward_grad(a, one.at, column, dim, i + j < count);
+			v[j] = dev_read_v4(grad + one.at);
 		}
 		DEV_UNROLL
 		for (u32 j = 0; j < AHEAD; j++)
-			if (i + j < count) /* a scale may be infinite */
+			if (i + j < count && column < dim) /* a scale may be infinite */
 				backward_add(sum, v[j], scale[j]);
 	}
 }
@@ -114,7 +115,7 @@ DEV_FN void backward_add_entries(const struct tbe_args *a, u32 begin, u32 end, u
 
 		if (e + DEV_LANE < end)
 			s = backward_source(a, a->payloads[a->sorted][e + DEV_LANE]);
-		backward_add_lanes(a, s, 0, end - e < 32 ? end - e : 32, column, dim, sum);
+		backward_add_lanes(a, s, end - e < 32 ? end - e : 32, column, dim, sum);
 	}
 }
 
@@ -155,212 +156,259 @@ DEV_FN void backward_note_long(const struct tbe_args *a, u32 begin, u32 length, 
 	}
 }
 
-/* The lookups of a run after its first: those in the lanes of the step, then `extra` entries from
- * `rest` on. */
-struct tbe_run {
-	u32 row, lane, count; /* count of the lanes, the first included */
-	u32 rest, extra;
-};
-
-/* Rare for most tables, and kept out of the way of what is not. Sums travel as bits, in registers. */
-DEV_COLD struct dev_v4 backward_rest(const struct tbe_args *a, u32 dim, struct tbe_source s,
-				     struct tbe_run run, u32 column, struct dev_v4 bits)
-{
-	float sum[4] = {dev_float(bits.x), dev_float(bits.y), dev_float(bits.z), dev_float(bits.w)};
-
-	if (run.count > 1)
-		backward_add_lanes(a, s, run.lane + 1, run.count - 1, column, dim, sum);
-	if (run.extra)
-		backward_add_entries(a, run.rest, run.rest + run.extra, column, dim, sum);
-	bits.x = dev_bits(sum[0]);
-	bits.y = dev_bits(sum[1]);
-	bits.z = dev_bits(sum[2]);
-	bits.w = dev_bits(sum[3]);
-	return bits;
-}
-
-/* The gradient of four columns, given that of the first lookup. */
-DEV_FN void backward_columns(const struct tbe_args *a, u32 dim, struct tbe_source s,
-			     struct tbe_run run, u32 column, struct dev_v4 first, float *sum)
-{
-	float scale = dev_shfl_float(s.scale, run.lane);
-
-	first.x = dev_bits(scale * dev_float(first.x));
-	first.y = dev_bits(scale * dev_float(first.y));
-	first.z = dev_bits(scale * dev_float(first.z));
-	first.w = dev_bits(scale * dev_float(first.w));
-	if (run.count > 1 || run.extra)
-		first = backward_rest(a, dim, s, run, column, first);
-	sum[0] = dev_float(first.x);
-	sum[1] = dev_float(first.y);
-	sum[2] = dev_float(first.z);
-	sum[3] = dev_float(first.w);
-}
-
-/* A row of more than 128 columns: once over it for its rate, once for its update. */
-DEV_COLD void backward_wide(const struct tbe_args *a, const struct tbe_feature *f,
-			    struct tbe_source s, struct tbe_run run)
+/* Sums up entries begin to end - 1, a run, and updates its row: any number of columns, without haste. */
+DEV_COLD void backward_run(const struct tbe_args *a, const struct tbe_feature *f, u32 begin,
+			   u32 end, u32 row)
 {
 	const u32 type = a->type;
-	float squares = 0, rate = 0, sum[4];
+	float squares = 0, rate = 0;
 
 	for (u32 update = a->optimizer != TBE_ADAGRAD; update < 2; update++) {
 		if (update)
-			rate = backward_rate(a, f, run.row, squares);
+			rate = backward_rate(a, f, row, squares);
 		for (u32 c = 0; c < f->dim; c += 128) {
 			u32 column = c + DEV_LANE * 4;
-			struct dev_v4 first = backward_grad(a, dev_shfl_u64(s.at, run.lane), column,
-							    f->dim, 1),
-				      was = backward_take(a, type, f, run.row, column, (int)update);
+			struct dev_v4 was = backward_take(a, type, f, row, column, (int)update);
+			float sum[4] = {0, 0, 0, 0};
 
-			backward_columns(a, f->dim, s, run, column, first, sum);
+			backward_add_entries(a, begin, end, column, f->dim, sum);
 			if (update)
-				backward_update(a, type, f, run.row, column, sum, rate, was);
+				backward_update(a, type, f, row, column, sum, rate, was);
 			else
 				squares += backward_squares(sum);
 		}
 	}
 }
 
-/* What a warp has under way: a lane's columns of the first gradient and of the row, run by run. */
-struct tbe_ahead {
-	struct dev_v4 grad[BACKWARD_AHEAD][32];
-	struct dev_v4 row[BACKWARD_AHEAD][32]; /* 16-bit types use the first halves */
+#define ENTRY_LAST 0x80000000u /* of its run */
+
+/*
+ * What a warp has under way: a stretch of the sorted order, and a ring of copies into which gradients
+ * and rows come while the warp adds up what is there. Held in registers they would take a loop
+ * written out for each, whose instructions come in more slowly than the rows.
+ */
+struct tbe_stretch {
+	struct dev_v2 entry[TBE_STEP]; /* where its gradient is, in 16 bytes; its row, ENTRY_LAST */
+	float scale[TBE_STEP];
+	struct dev_v4 ring[TBE_RING_BYTES / 16];
 };
 
-/* Starts the copies of a run whose first lookup lane l holds. */
-DEV_FN void backward_start(const struct tbe_args *a, u32 type, const struct tbe_feature *f, u32 row,
-			   u64 at, u32 column, struct dev_v4 *grad, struct dev_v4 *to)
-{
-	u64 from = f->weights + (u64)row * f->dim + column;
-	int ok = column < f->dim;
+/* What a lane needs of a table again and again: copies, since what is read through a pointer would be
+ * read again after every copy that is started. */
+struct tbe_lane {
+	const char *grad; /* its columns of the first gradient */
+	char *rows;       /* and of row 0 */
+	u32 pitch;        /* bytes of a row */
+	u32 row0;
+	int ok;
+};
 
-	dev_copy_16(grad, a->grad + at + column, ok);
-	if (type == TBE_F32)
-		dev_copy_16(to, (const float *)a->weights + from, ok);
-	else
-		dev_copy_8(to, (const unsigned short *)a->weights + from, ok);
+DEV_FN struct tbe_lane backward_lane(const struct tbe_args *a, u32 type,
+				     const struct tbe_feature *f)
+{
+	u32 width = type == TBE_F32 ? 4 : 2;
+	struct tbe_lane l;
+
+	l.grad = (const char *)a->grad + DEV_LANE * 16;
+	l.rows = (char *)a->weights + (f->weights + DEV_LANE * 4) * width;
+	l.pitch = f->dim * width;
+	l.row0 = f->row0;
+	l.ok = DEV_LANE * 4 < f->dim;
+	return l;
 }
 
-/* Sums up the run that starts at the lowest bit of `starts`, and updates its row. */
-DEV_FN void backward_run(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
-			 struct tbe_source s, const struct tbe_run *run, u32 column,
-			 struct dev_v4 first, struct dev_v4 was)
+/* Starts the copies of an entry: its gradient, and with the last one of a run the row. */
+DEV_FN void backward_start(u32 type, const struct tbe_lane *l, struct dev_v2 entry, char *to)
 {
-	float sum[4], rate;
+	dev_copy_16(to + DEV_LANE * 16, l->grad + (u64)entry.x * 16, l->ok);
+	if (entry.y & ENTRY_LAST) {
+		const char *from = l->rows + (u64)(entry.y & ~ENTRY_LAST) * l->pitch;
 
-	backward_columns(a, f->dim, s, *run, column, first, sum);
-	rate = backward_rate(a, f, run->row,
-			     a->optimizer == TBE_ADAGRAD ? backward_squares(sum) : 0);
-	backward_update(a, type, f, run->row, column, sum, rate, was);
+		if (type == TBE_F32)
+			dev_copy_16(to + 512 + DEV_LANE * 16, from, l->ok);
+		else
+			dev_copy_8(to + 512 + DEV_LANE * 8, from, l->ok);
+	}
+}
+
+/* The row that has come with the last entry of its run. */
+DEV_FN struct dev_v4 backward_came(u32 type, const char *at)
+{
+	struct dev_v4 row = {0, 0, 0, 0};
+	struct dev_v2 half;
+
+	if (type == TBE_F32)
+		return *(const struct dev_v4 *)(at + 512 + DEV_LANE * 16);
+	half = *(const struct dev_v2 *)(at + 512 + DEV_LANE * 8);
+	row.x = half.x;
+	row.y = half.y;
+	return row;
+}
+
+/* Adds the entry that has come to the place `at` of the ring; the last one of a run updates its row. */
+DEV_FN void backward_entry(const struct tbe_args *a, u32 type, int plain,
+			   const struct tbe_feature *f, const struct tbe_lane *l,
+			   const struct tbe_stretch *sh, u32 p, const char *at, float *sum)
+{
+	struct dev_v2 entry = sh->entry[p];
+	u32 row = entry.y & ~ENTRY_LAST;
+	float rate = a->rate;
+
+	backward_add(sum, *(const struct dev_v4 *)(at + DEV_LANE * 16),
+		     plain ? 1.0f : sh->scale[p]);
+	if (!(entry.y & ENTRY_LAST))
+		return;
+	if (!plain && a->optimizer == TBE_ADAGRAD)
+		rate = backward_adagrad(a, f, row, backward_squares(sum));
+	backward_write(a, type, plain ? 0 : a->stochastic, l->rows + (u64)row * l->pitch,
+		       l->row0 + row, DEV_LANE * 4, l->ok, sum, rate, backward_came(type, at));
+	sum[0] = sum[1] = sum[2] = sum[3] = 0;
 }
 
 /*
- * The runs that begin among entries e to e + 31 of a segment, whose keys and sources the lanes hold.
- * What they need first is copied to shared memory some runs ahead: held in registers it would take a
- * loop written out that often, whose instructions come in more slowly than the rows.
+ * Adds up entries from to to - 1 of the stretch, which are whole runs, and updates their rows. Up to
+ * 128 columns. `plain`: nothing but SGD on unweighted sums, rounded to even, for which the loop is a
+ * short one; what takes calls has another.
  */
-DEV_FN void backward_step(const struct tbe_args *a, u32 table, const struct tbe_feature *f,
-			  struct tbe_segment seg, u32 e, u32 key, u32 before, struct tbe_source s,
-			  u32 type, struct tbe_ahead *sh)
+DEV_FN void backward_stream(const struct tbe_args *a, u32 type, int plain,
+			    const struct tbe_feature *f, u32 from, u32 to, struct tbe_stretch *sh)
 {
-	u32 lane = DEV_LANE, column = lane * 4, edges, starts, coming, last, end = 0;
+	const u32 ahead = (type == TBE_F32 ? TBE_RING_F32 : TBE_RING_16) - 1,
+		  size = type == TBE_F32 ? 1024 : 768, wrap = (ahead + 1) * size;
+	struct tbe_lane l = backward_lane(a, type, f);
+	float sum[4] = {0, 0, 0, 0};
+	u32 put = 0, get = 0;
+	char *ring = (char *)sh->ring;
 
-	edges = dev_ballot(key >= f->rows || key != before);
-	starts = dev_ballot(key < f->rows && key != before);
-	if (!starts)
-		return;
-	last = 31 - DEV_CLZ(starts);
-	if (!(edges >> last >> 1)) { /* the last run may go on */
-		u32 row = dev_shfl(key, last);
-
-		end = backward_run_end(a, e + 32, seg.end, row);
-		if (end <= e + 32)
-			end = 0;
-		else if (end - (e + last) >= TBE_PIECE) {
-			backward_note_long(a, e + last, end - (e + last), table, row);
-			starts &= ~(1u << last);
-			end = 0;
-		}
-	}
-	coming = f->dim <= 128 ? starts : 0;
-	for (u32 i = 0; starts; i++) {
-		struct tbe_run run;
-		u32 above;
-
-		if (coming) {
-			u32 l = DEV_CTZ(coming), row = dev_shfl(key, l);
-			u64 at = dev_shfl_u64(s.at, l);
-
-			backward_start(a, type, f, row, at, column,
-				       &sh->grad[i % BACKWARD_AHEAD][lane],
-				       &sh->row[i % BACKWARD_AHEAD][lane]);
-			coming &= coming - 1;
-		}
+	for (u32 p = from; p < from + ahead; p++) {
+		if (p < to)
+			backward_start(type, &l, sh->entry[p], ring + put);
+		put += size;
 		dev_copy_group();
-		if (i < BACKWARD_AHEAD - 1)
-			continue;
-		run.lane = DEV_CTZ(starts);
-		run.row = dev_shfl(key, run.lane);
-		above = edges >> run.lane >> 1;
-		run.count = above ? DEV_CTZ(above) + 1 : 32 - run.lane;
-		run.rest = e + 32;
-		run.extra = run.lane == last && end ? end - (e + 32) : 0;
-		starts &= starts - 1;
-		dev_copy_wait(BACKWARD_AHEAD - 1);
-		if (f->dim > 128)
-			backward_wide(a, f, s, run);
+	}
+	for (u32 p = from; p < to; p++) {
+		if (p + ahead < to)
+			backward_start(type, &l, sh->entry[p + ahead], ring + put);
+		put = put + size == wrap ? 0 : put + size;
+		dev_copy_group();
+		if (type == TBE_F32)
+			dev_copy_wait(TBE_RING_F32 - 1);
 		else
-			backward_run(a, type, f, s, &run, column,
-				     sh->grad[(i + 1) % BACKWARD_AHEAD][lane],
-				     sh->row[(i + 1) % BACKWARD_AHEAD][lane]);
+			dev_copy_wait(TBE_RING_16 - 1);
+		backward_entry(a, type, plain, f, &l, sh, p, ring + get, sum);
+		get = get + size == wrap ? 0 : get + size;
 	}
 	dev_copy_wait(0);
 }
 
-/* The entries of a ticket: two steps, whose keys and payloads come in together. */
-DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 type,
-			     struct tbe_ahead *sh)
+#define STRETCH_STEPS (TBE_STEP / 32)
+
+/* Which entries of a stretch are whole runs that begin there, and the run that goes on behind it. */
+struct tbe_runs {
+	u32 from, to;
+	u32 tail; /* where the run begins that goes on; TBE_STEP: none */
+	u32 row;  /* of that run */
+};
+
+/* Loads a stretch of the sorted order from entry e0 on. */
+DEV_FN struct tbe_runs backward_load(const struct tbe_args *a, const struct tbe_feature *f,
+				     struct tbe_segment seg, u32 e0, struct tbe_stretch *sh)
 {
-	u32 table = sort_table_of(a, tile), lane = DEV_LANE, key[2], payload[2], before;
+	const u32 *keys = a->keys[a->sorted], *payloads = a->payloads[a->sorted];
+	u32 lane = DEV_LANE, key[STRETCH_STEPS], payload[STRETCH_STEPS], before = ROW_NONE,
+	    after = ROW_NONE;
+	struct tbe_runs runs = {TBE_STEP, 0, TBE_STEP, 0};
+
+	if (e0 > seg.begin)
+		before = keys[e0 - 1];
+	if (seg.end - e0 > TBE_STEP)
+		after = keys[e0 + TBE_STEP];
+	DEV_UNROLL
+	for (u32 i = 0; i < STRETCH_STEPS; i++) {
+		u32 at = 32 * i + lane;
+
+		key[i] = at < seg.end - e0 ? keys[e0 + at] : ROW_NONE;
+		payload[i] = at < seg.end - e0 ? payloads[e0 + at] : 0;
+	}
+	DEV_UNROLL
+	for (u32 i = 0; i < STRETCH_STEPS; i++) {
+		u32 above =
+			dev_shfl(i + 1 < STRETCH_STEPS ? key[(i + 1) % STRETCH_STEPS] : after, 0);
+		u32 next = dev_shfl(key[i], (lane + 1) & 31), last = dev_shfl_up(key[i], 1), starts,
+		    in_table = dev_ballot(key[i] < f->rows);
+		struct tbe_source s = {0, 0};
+		struct dev_v2 entry;
+
+		starts = dev_ballot(key[i] < f->rows && key[i] != (lane ? last : before));
+		before = dev_shfl(key[i], 31);
+		if (starts && runs.from == TBE_STEP)
+			runs.from = 32 * i + DEV_CTZ(starts);
+		if (starts) {
+			runs.tail = 32 * i + 31 - DEV_CLZ(starts);
+			runs.row = dev_shfl(key[i], runs.tail & 31);
+		}
+		if (in_table)
+			runs.to = 32 * i + 32 - DEV_CLZ(in_table);
+		if (key[i] < f->rows)
+			s = backward_source(a, payload[i]);
+		entry.x = (u32)(s.at >> 2);
+		entry.y = key[i] | (key[i] != (lane == 31 ? above : next) ? ENTRY_LAST : 0);
+		sh->entry[32 * i + lane] = entry;
+		sh->scale[32 * i + lane] = s.scale;
+	}
+	if (runs.to == TBE_STEP && after == before && runs.from < TBE_STEP)
+		runs.to = runs.tail;
+	else
+		runs.tail = TBE_STEP;
+	dev_warp_sync();
+	return runs;
+}
+
+/* The runs that begin in a stretch. */
+DEV_FN void backward_stretch(const struct tbe_args *a, u32 tile, u32 step, u32 type,
+			     struct tbe_stretch *sh)
+{
+	u32 table = a->tile_table[tile];
 	struct tbe_segment seg = a->segments[table];
 	const struct tbe_feature *f = a->features + a->order[a->tables[table].feature0];
-	u32 e = seg.begin + (tile - seg.tile0) * TBE_SORT_TILE + step * TBE_STEP;
-	struct tbe_source s[2];
+	u32 e0 = seg.begin + (tile - seg.tile0) * TBE_SORT_TILE + step * TBE_STEP;
+	struct tbe_runs runs;
 
-	if (e >= seg.end)
+	if (e0 >= seg.end)
 		return;
-	before = e > seg.begin ? a->keys[a->sorted][e - 1] : ROW_NONE;
-	DEV_UNROLL
-	for (u32 i = 0; i < 2; i++) {
-		u32 at = e + 32 * i + lane;
+	runs = backward_load(a, f, seg, e0, sh);
+	if (runs.from >= TBE_STEP)
+		return;
+	if (f->dim <= 128) {
+		if (a->plain)
+			backward_stream(a, type, 1, f, runs.from, runs.to, sh);
+		else
+			backward_stream(a, type, 0, f, runs.from, runs.to, sh);
+	} else {
+		for (u32 p = runs.from, end; p < runs.to; p = end) {
+			for (end = p + 1; !(sh->entry[end - 1].y & ENTRY_LAST);)
+				end++;
+			backward_run(a, f, e0 + p, e0 + end, sh->entry[p].y & ~ENTRY_LAST);
+		}
+	}
+	if (runs.tail < TBE_STEP) {
+		u32 begin = e0 + runs.tail,
+		    end = backward_run_end(a, e0 + TBE_STEP, seg.end, runs.row);
 
-		key[i] = at < seg.end ? a->keys[a->sorted][at] : ROW_NONE;
-		payload[i] = at < seg.end ? a->payloads[a->sorted][at] : 0;
+		if (end - begin >= TBE_PIECE)
+			backward_note_long(a, begin, end - begin, table, runs.row);
+		else
+			backward_run(a, f, begin, end, runs.row);
 	}
-	DEV_UNROLL
-	for (u32 i = 0; i < 2; i++) {
-		s[i].at = 0;
-		s[i].scale = 0;
-		if (key[i] < f->rows)
-			s[i] = backward_source(a, payload[i]);
-	}
-	DEV_UNROLL
-	for (u32 i = 0; i < 2; i++) {
-		u32 below = dev_shfl_up(key[i], 1), last = dev_shfl(key[i], 31);
-
-		backward_step(a, table, f, seg, e + 32 * i, key[i], lane ? below : before, s[i],
-			      type, sh);
-		before = last;
-	}
+	dev_warp_sync();
 }
 
 /* Warps fetch tickets, one ahead of what they work on. */
 #define BACKWARD_SHORT(name, type)                                                                 \
-	DEV_KERNEL_OF(TBE_BLOCK, 2, name)(DEV_PARAM struct tbe_args a)                             \
+	DEV_KERNEL_OF(TBE_BLOCK, TBE_SHORT_BLOCKS, name)(DEV_PARAM struct tbe_args a)              \
 	{                                                                                          \
 		enum { STEPS = TBE_SORT_TILE / TBE_STEP };                                         \
-		struct tbe_ahead *sh = (struct tbe_ahead *)dev_shared() + DEV_TID / 32;            \
+		struct tbe_stretch *sh = (struct tbe_stretch *)dev_shared() + DEV_TID / 32;        \
 		u32 tiles = *a.tile_total, ticket = 0, next = 0;                                   \
                                                                                                    \
 		if (DEV_LANE == 0)                                                                 \
@@ -369,7 +417,7 @@ DEV_FN void backward_entries(const struct tbe_args *a, u32 tile, u32 step, u32 t
 		while (ticket / STEPS < tiles) {                                                   \
 			if (DEV_LANE == 0)                                                         \
 				next = DEV_ADD(a.ticket, 1u);                                      \
-			backward_entries(&a, ticket / STEPS, ticket % STEPS, type, sh);            \
+			backward_stretch(&a, ticket / STEPS, ticket % STEPS, type, sh);            \
 			ticket = dev_shfl(next, 0);                                                \
 		}                                                                                  \
 	}
@@ -377,208 +425,7 @@ BACKWARD_SHORT(tbe_backward_short_f32, TBE_F32)
 BACKWARD_SHORT(tbe_backward_short_f16, TBE_F16)
 BACKWARD_SHORT(tbe_backward_short_bf16, TBE_BF16)
 
-/* The next number of a ticket counter for the whole block. */
-DEV_FN u32 backward_ticket(u32 *counter, u32 *shared)
-{
-	u32 ticket;
-
-	DEV_SYNC();
-	if (DEV_TID == 0)
-		*shared = DEV_ADD(counter, 1u);
-	DEV_SYNC();
-	ticket = *shared;
-	return ticket;
-}
-
-struct tbe_long_shared {
-	u32 ticket, last;
-	float sums[BACKWARD_WARPS][128];
-};
-
-/* Adds up a piece, 32 entries a warp, and then the warps; neighbours of the same bag are read once. */
-DEV_FN void long_piece(const struct tbe_args *a, struct tbe_long_run run, u32 piece, u32 column0,
-		       u32 dim, struct tbe_long_shared *sh)
-{
-	u32 begin = run.begin + piece * TBE_PIECE, end = run.begin + run.length, lane = DEV_LANE;
-	u32 e = begin + DEV_TID, payload = ROW_NONE, before, heads, alike = 1, above;
-	struct tbe_source s = {0, 0.0f};
-	float sum[4] = {0, 0, 0, 0};
-
-	end = end - begin < TBE_PIECE ? end : begin + TBE_PIECE;
-	if (e < end)
-		payload = a->payloads[a->sorted][e];
-	before = dev_shfl_up(payload, 1);
-	heads = dev_ballot(e < end && (!lane || payload != before || a->sample_weights != 0));
-	above = heads >> lane >> 1;
-	if (e < end) {
-		u32 valid = end - (e - lane) < 32 ? end - (e - lane) : 32; /* lanes with an entry */
-
-		alike = (above ? lane + 1 + DEV_CTZ(above) : valid) - lane;
-		if (heads >> lane & 1) {
-			s = backward_source(a, payload);
-			s.scale *= (float)alike;
-		}
-	}
-	while (heads) {
-		struct dev_v4 v[8];
-		float scale[8];
-
-		DEV_UNROLL
-		for (u32 j = 0; j < 8; j++) {
-			u32 l = heads ? DEV_CTZ(heads) : 0;
-			u64 at = dev_shfl_u64(s.at, l);
-
-			scale[j] = dev_shfl_float(s.scale, l);
-			if (!heads)
-				scale[j] = 0;
-			v[j] = backward_grad(a, at, column0 + lane * 4, dim, heads != 0);
-			heads &= heads - 1;
-		}
-		DEV_UNROLL
-		for (u32 j = 0; j < 8; j++)
-			backward_add(sum, v[j], scale[j]);
-	}
-	for (u32 i = 0; i < 4; i++)
-		sh->sums[DEV_TID / 32][lane * 4 + i] = sum[i];
-}
-
-/* Adds up `count` sums that lie `apart` pieces from each other, 32 a warp. */
-DEV_FN void long_sums(const struct tbe_args *a, u32 first, u32 apart, u32 count, u32 column0,
-		      u32 dim, struct tbe_long_shared *sh)
-{
-	u32 warp = DEV_TID / 32, lane = DEV_LANE, column = column0 + lane * 4;
-	u32 end = count < (warp + 1) * 32 ? count : (warp + 1) * 32;
-	float sum[4] = {0, 0, 0, 0};
-
-	for (u32 i = warp * 32; i < end; i++) {
-		const float *p =
-			a->partial + ((u64)first + (u64)i * apart) * a->partial_stride + column;
-
-		if (column < dim)
-			for (u32 k = 0; k < 4; k++)
-				sum[k] += p[k];
-	}
-	for (u32 i = 0; i < 4; i++)
-		sh->sums[warp][lane * 4 + i] = sum[i];
-}
-
-/* The warps' sums into a place of `partial`. */
-DEV_FN void long_combine(const struct tbe_args *a, u32 place, u32 column0, u32 dim,
-			 struct tbe_long_shared *sh)
-{
-	DEV_SYNC();
-	if (DEV_TID < 128 && column0 + DEV_TID < dim) {
-		float sum = 0;
-
-		for (u32 w = 0; w < BACKWARD_WARPS; w++)
-			sum += sh->sums[w][DEV_TID];
-		a->partial[(u64)place * a->partial_stride + column0 + DEV_TID] = sum;
-	}
-	DEV_SYNC();
-}
-
-/* The row's update from its whole gradient, by the first warp. */
-DEV_FN void long_apply(const struct tbe_args *a, const struct tbe_feature *f,
-		       struct tbe_long_run run)
-{
-	const float *g = a->partial + (u64)run.piece0 * a->partial_stride;
-	const u32 type = a->type;
-	float squares = 0, rate;
-
-	if (DEV_TID >= 32)
-		return;
-	for (u32 c = 0; c < f->dim; c += 128) {
-		u32 column = c + DEV_LANE * 4;
-		float sum[4];
-
-		for (u32 i = 0; i < 4; i++)
-			sum[i] = column < f->dim ? g[column + i] : 0;
-		squares += backward_squares(sum);
-	}
-	rate = backward_rate(a, f, run.row, squares);
-	for (u32 c = 0; c < f->dim; c += 128) {
-		u32 column = c + DEV_LANE * 4;
-		struct dev_v4 was = backward_take(a, type, f, run.row, column, 1);
-		float sum[4];
-
-		for (u32 i = 0; i < 4; i++)
-			sum[i] = column < f->dim ? g[column + i] : 0;
-		backward_update(a, type, f, run.row, column, sum, rate, was);
-	}
-}
-
-/* Whether this block is the last of `members` to arrive. */
-DEV_FN int long_last(const struct tbe_args *a, u32 counter, u32 members, struct tbe_long_shared *sh)
-{
-	if (DEV_TID == 0) {
-		sh->last = dev_add_acq_rel(&a->arrived[counter], 1) == members - 1;
-		if (sh->last)
-			a->arrived[counter] = 0;
-	}
-	DEV_SYNC();
-	return (int)sh->last;
-}
-
-/*
- * After piece `index` of a run is summed: up the tree as long as this block is the last one. The sum
- * of a group lies where its first piece's was; its counter stands at the same place, one further for
- * each level.
- */
-DEV_FN void long_climb(const struct tbe_args *a, const struct tbe_feature *f,
-		       struct tbe_long_run run, u32 index, struct tbe_long_shared *sh)
-{
-	u32 count = (run.length + TBE_PIECE - 1) / TBE_PIECE, apart = 1;
-
-	for (u32 level = 0; count > 1; level++) {
-		u32 group = index / TBE_PIECE, first = group * TBE_PIECE;
-		u32 members = count - first < TBE_PIECE ? count - first : TBE_PIECE;
-		u32 place = run.piece0 + first * apart;
-
-		if (!long_last(a, place + level, members, sh))
-			return;
-		for (u32 c = 0; c < f->dim; c += 128) {
-			DEV_SYNC();
-			long_sums(a, place, apart, members, c, f->dim, sh);
-			long_combine(a, place, c, f->dim, sh);
-		}
-		index = group;
-		count = (count + TBE_PIECE - 1) / TBE_PIECE;
-		apart *= TBE_PIECE;
-	}
-	long_apply(a, f, run);
-}
-
-DEV_KERNEL(TBE_BLOCK, tbe_backward_long)(DEV_PARAM struct tbe_args a)
-{
-	struct tbe_long_shared *sh = (struct tbe_long_shared *)dev_shared();
-	u64 all = *a.long_count;
-
-	for (;;) {
-		u32 ticket = backward_ticket(&a.ticket[1], &sh->ticket), low = 0,
-		    high = (u32)(all >> 32);
-		const struct tbe_feature *f;
-		struct tbe_long_run run;
-
-		if (ticket >= (u32)all)
-			return;
-		high--;
-		while (low < high) {
-			u32 middle = (low + high + 1) / 2;
-
-			if (a.long_runs[middle].piece0 <= ticket)
-				low = middle;
-			else
-				high = middle - 1;
-		}
-		run = a.long_runs[low];
-		f = a.features + a.order[a.tables[run.table].feature0];
-		for (u32 c = 0; c < f->dim; c += 128) {
-			long_piece(&a, run, ticket - run.piece0, c, f->dim, sh);
-			long_combine(&a, ticket, c, f->dim, sh);
-		}
-		long_climb(&a, f, run, ticket - run.piece0, sh);
-	}
-}
+#include "tbe_backward_long.h"
 
 /* Gradients of the sample weights, with the rows as they are before the update. A warp takes a bag of
  * feature y at a time, a lane group of it 4 columns a lane. */

@@ -73,38 +73,48 @@ DEV_COLD struct dev_v2 backward_stochastic(const struct tbe_args *a, u32 type, u
 	return r;
 }
 
+/* The columns at `to`, whose bits were `was`, after their gradient; `row` is the row's number among
+ * all tables', for rounding at random. Written only if `ok`. */
+DEV_FN void backward_write(const struct tbe_args *a, u32 type, u32 stochastic, void *to, u32 row,
+			   u32 column, int ok, const float *g, float rate, struct dev_v4 was)
+{
+	struct dev_v2 half;
+	float v[4] = {dev_float(was.x), dev_float(was.y), dev_float(was.z), dev_float(was.w)};
+
+	if (type != TBE_F32) {
+		tbe_halves(type, was.x, &v[0], &v[1]);
+		tbe_halves(type, was.y, &v[2], &v[3]);
+	}
+	DEV_UNROLL
+	for (u32 i = 0; i < 4; i++)
+		v[i] = dev_fma(-rate, g[i], v[i]);
+	was.x = dev_bits(v[0]);
+	was.y = dev_bits(v[1]);
+	was.z = dev_bits(v[2]);
+	was.w = dev_bits(v[3]);
+	if (type == TBE_F32) {
+		if (ok)
+			dev_put_v4((struct dev_v4 *)to, was);
+		return;
+	}
+	if (stochastic) {
+		half = backward_stochastic(a, type, row, column, was);
+	} else {
+		half.x = tbe_pack_half(type, v[0], v[1]);
+		half.y = tbe_pack_half(type, v[2], v[3]);
+	}
+	if (ok)
+		dev_put_v2((struct dev_v2 *)to, half);
+}
+
 /* Writes the columns that backward_take() has read. */
 DEV_FN void backward_update(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
 			    u32 row, u32 column, const float *g, float rate, struct dev_v4 was)
 {
 	u64 at = f->weights + (u64)row * f->dim + column;
-	struct dev_v2 half;
 
-	if (type != TBE_F32) {
-		half.x = was.x;
-		half.y = was.y;
-		was.x = dev_bits(tbe_half(type, half.x, 0));
-		was.y = dev_bits(tbe_half(type, half.x, 1));
-		was.z = dev_bits(tbe_half(type, half.y, 0));
-		was.w = dev_bits(tbe_half(type, half.y, 1));
-	}
-	was.x = dev_bits(dev_fma(-rate, g[0], dev_float(was.x)));
-	was.y = dev_bits(dev_fma(-rate, g[1], dev_float(was.y)));
-	was.z = dev_bits(dev_fma(-rate, g[2], dev_float(was.z)));
-	was.w = dev_bits(dev_fma(-rate, g[3], dev_float(was.w)));
-	if (type == TBE_F32) {
-		if (column < f->dim)
-			dev_put_v4((struct dev_v4 *)((float *)a->weights + at), was);
-		return;
-	}
-	if (a->stochastic) {
-		half = backward_stochastic(a, type, f->row0 + row, column, was);
-	} else {
-		half.x = tbe_pack_half(type, dev_float(was.x), dev_float(was.y));
-		half.y = tbe_pack_half(type, dev_float(was.z), dev_float(was.w));
-	}
-	if (column < f->dim)
-		dev_put_v2((struct dev_v2 *)((unsigned short *)a->weights + at), half);
+	backward_write(a, type, a->stochastic, (char *)a->weights + at * (type == TBE_F32 ? 4 : 2),
+		       f->row0 + row, column, column < f->dim, g, rate, was);
 }
 
 #endif

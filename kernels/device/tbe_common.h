@@ -53,8 +53,20 @@ DEV_FN u32 tbe_round_half(u32 type, float v)
 	return type == TBE_BF16 ? tbe_bf16_round(dev_bits(v)) : dev_to_f16(v);
 }
 
+DEV_FN void tbe_halves(u32 type, u32 word, float *low, float *high)
+{
+	if (type == TBE_BF16) {
+		*low = dev_float(word << 16);
+		*high = dev_float(word & 0xffff0000u);
+	} else {
+		dev_from_f16_pair(word, low, high);
+	}
+}
+
 DEV_FN u32 tbe_pack_half(u32 type, float low, float high)
 {
+	if (type == TBE_F16)
+		return dev_to_f16_pair(low, high);
 	return tbe_round_half(type, low) | tbe_round_half(type, high) << 16;
 }
 

@@ -32,6 +32,49 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
 	return l;
 }
 
+/* The lane of the n-th bit, from 0, of those set. */
+DEV_FN u32 forward_nth(u32 bits, u32 n)
+{
+	u32 lane = 0;
+
+	for (u32 half = 16; half; half /= 2) {
+		u32 below = DEV_POPC(bits >> lane & ((1u << half) - 1));
+
+		if (n >= below) {
+			n -= below;
+			lane += half;
+		}
+	}
+	return lane;
+}
+
+/*
+ * Leaves the lookups that are rows of the table in the first lanes and returns how many; where
+ * neighbours ask for the same row, and there are no sample weights, a row is read once, with the
+ * weight of their number. *weighted is set when weights are not all 1.
+ */
+DEV_FN u32 forward_compact(const struct tbe_args *a, struct tbe_lookups *l, u32 here, int *weighted)
+{
+	u32 lane = DEV_LANE, below = dev_shfl_up(l->row, 1), lead, alike, from;
+	int merge = a->sample_weights == 0;
+
+	*weighted = !merge;
+	if (!dev_ballot(lane < here && (l->row == ROW_NONE || (merge && lane && below == l->row))))
+		return here;
+	alike = merge ? dev_match(l->row) : 1u << lane;
+	lead = dev_ballot(l->row != ROW_NONE && DEV_CTZ(alike) == lane);
+	if (merge)
+		l->weight = (float)DEV_POPC(alike);
+	*weighted = 1;
+	here = DEV_POPC(lead);
+	from = forward_nth(lead, lane) & 31;
+	l->row = dev_shfl(l->row, from);
+	l->weight = dev_shfl_float(l->weight, from);
+	if (lane >= here)
+		l->weight = 1.0f; /* of zeros */
+	return here;
+}
+
 /*
  * The columns from vector c0 on of one bag: FORWARD_BAG(name, elements a lane loads, vector type,
  * its load, accumulator, how a vector is added). `first` are the bag's first 32 lookups.
@@ -51,14 +94,17 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
 		for (u32 c0 = 0; c0 < vectors; c0 += 1u << log2) {                                 \
 			u32 c = c0 + (lane & ((1u << log2) - 1)), group = lane >> log2,            \
 			    groups = 32 >> log2;                                                   \
+			const vector *column = table + (c < vectors ? c : 0);                      \
 			accumulator sum[width];                                                    \
 			struct tbe_lookups l = first;                                              \
                                                                                                    \
 			for (u32 i = 0; i < (width); i++)                                          \
 				sum[i] = 0;                                                        \
 			for (u32 p = begin; p < end; p += 32) {                                    \
-				u32 here = end - p < 32 ? end - p : 32;                            \
+				int weighted;                                                      \
 				struct tbe_lookups next = tbe_look_up(a, f, p + 32 + lane, end);   \
+				u32 here = forward_compact(a, &l, end - p < 32 ? end - p : 32,     \
+							   &weighted);                             \
                                                                                                    \
 				for (u32 r = 0; r < here; r += FORWARD_AHEAD * groups) {           \
 					vector v[FORWARD_AHEAD];                                   \
@@ -66,19 +112,19 @@ DEV_FN struct tbe_lookups tbe_look_up(const struct tbe_args *a, const struct tbe
                                                                                                    \
 					DEV_UNROLL                                                 \
 					for (u32 j = 0; j < FORWARD_AHEAD; j++) {                  \
-						u32 at = r + j * groups + group,                   \
-						    row = dev_shfl(l.row, at & 31);                \
+						u32 at = r + j * groups + group;                   \
                                                                                                    \
-						v[j] = fetch(table + (u64)row * vectors + c,       \
-							     at < here && row != ROW_NONE &&       \
-								     c < vectors);                 \
-						w[j] = a->sample_weights                           \
+						v[j] = fetch(                                      \
+							column + (u64)dev_shfl(l.row, at & 31) *   \
+									 vectors,                  \
+							at < here && c < vectors);                 \
+						w[j] = weighted                                    \
 							       ? dev_shfl_float(l.weight, at & 31) \
 							       : 1.0f;                             \
 					}                                                          \
 					DEV_UNROLL                                                 \
 					for (u32 j = 0; j < FORWARD_AHEAD; j++)                    \
-						add(sum, v[j], w[j], a->sample_weights != 0);      \
+						add(sum, v[j], w[j], weighted);                    \
 				}                                                                  \
 				l = next;                                                          \
 			}                                                                          \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small tables. Forward: a warp counts how often each of 16 bags asks for each row, then multiplies
- * the counts with the table, which is in shared memory: the indices are read once and the rows not
- * at all from beyond the multiprocessor. Backward: counts transposed times the output's gradient,
+ * the counts with the table on the tensor cores: the indices are read once and the rows not at all
+ * from beyond the multiprocessor. Backward: counts transposed times the output's gradient,
  * added up per chunk of bags and then over the chunks, both in a fixed order; no sort.
  */
 #ifndef WAYLAY_KERNELS_TBE_SMALL_H
@@ -12,21 +12,42 @@
 #include "tbe_common.h"
 
 #define SMALL_WARPS (TBE_BLOCK / 32)
-#define SMALL_AHEAD 8 /* indices a lane under way */
+#define SMALL_AHEAD 16 /* indices a lane under way */
+
+#define SMALL_STEPS  (TBE_SMALL_ROWS / 16) /* of 16 rows each */
+#define SMALL_PAIRS  (TBE_SMALL_DIM / 16)  /* of tiles of 8 columns */
+#define SMALL_STRIDE (TBE_SMALL_ROWS + 8)  /* counts of a bag and room, so that banks differ */
 
 struct tbe_small_shared {
-	float table[TBE_SMALL_ROWS][TBE_SMALL_DIM];
-	/* of a warp: counts by bag and row, then, as floats, by row and bag */
-	u32 counts[SMALL_WARPS][TBE_SMALL_BAGS * TBE_SMALL_ROWS];
+	/* the table as dev_mma() wants it: by step, pair, tile of the pair and lane */
+	struct dev_v2 table[SMALL_STEPS][SMALL_PAIRS][2][32];
+	u32 counts[SMALL_WARPS][TBE_SMALL_BAGS * SMALL_STRIDE]; /* of a warp, by bag and row */
 };
 
+DEV_FN u32 small_element(const struct tbe_args *a, const struct tbe_feature *f, u32 row, u32 column)
+{
+	return row < f->rows && column < f->dim
+		       ? ((const unsigned short *)
+				  a->weights)[f->weights + (u64)row * f->dim + column]
+		       : 0;
+}
+
+/* Column n of a tile is not column n of the table: so arranged, what a lane gets of both tiles of a
+ * pair are four neighbours. */
 DEV_FN void small_load_table(const struct tbe_args *a, const struct tbe_feature *f,
 			     struct tbe_small_shared *sh)
 {
-	for (u32 i = DEV_TID; i < f->rows * f->dim; i += DEV_NTID) {
-		u32 word = ((const unsigned short *)a->weights)[f->weights + i];
+	struct dev_v2 *to = &sh->table[0][0][0][0];
 
-		sh->table[i / f->dim][i % f->dim] = tbe_half(a->type, word, 0);
+	for (u32 i = DEV_TID; i < SMALL_STEPS * SMALL_PAIRS * 64; i += DEV_NTID) {
+		u32 lane = i & 31, tile = i >> 5 & 1, pair = i / 64 % SMALL_PAIRS,
+		    row = i / 64 / SMALL_PAIRS * 16 + lane % 4 * 2, n = lane / 4,
+		    column = pair * 16 + n / 2 * 4 + n % 2 + tile * 2;
+
+		to[i].x = small_element(a, f, row, column) | small_element(a, f, row + 1, column)
+								     << 16;
+		to[i].y = small_element(a, f, row + 8, column) |
+			  small_element(a, f, row + 9, column) << 16;
 	}
 }
 
@@ -37,7 +58,7 @@ DEV_FN void small_count(const struct tbe_args *a, const struct tbe_feature *f, u
 {
 	u32 lane = DEV_LANE, begin = dev_shfl(offset, 0), end = dev_shfl(offset, bags), bag = 0;
 
-	for (u32 i = lane; i < TBE_SMALL_BAGS * TBE_SMALL_ROWS; i += 32)
+	for (u32 i = lane; i < TBE_SMALL_BAGS * SMALL_STRIDE; i += 32)
 		counts[i] = 0;
 	dev_warp_sync();
 	for (u32 p = begin; p < end; p += 32 * SMALL_AHEAD) {
@@ -60,88 +81,121 @@ DEV_FN void small_count(const struct tbe_args *a, const struct tbe_feature *f, u
 				bag += (u32)on;
 			}
 			if (row[j] != ROW_NONE)
-				DEV_ADD(&counts[bag * TBE_SMALL_ROWS + row[j]], 1u);
+				DEV_ADD(&counts[bag * SMALL_STRIDE + row[j]], 1u);
 		}
 	}
 	dev_warp_sync();
 }
 
-/* From counts by bag to floats by row, in place; keeps the counts for the backward if it is asked. */
-DEV_FN void small_turn(const struct tbe_args *a, const struct tbe_feature *f, u32 *counts, u32 bag,
-		       u32 bags)
+/* Keeps the counts for the backward. */
+DEV_FN void small_save(const struct tbe_args *a, const struct tbe_feature *f, const u32 *counts,
+		       u32 bag, u32 bags)
 {
-	enum { EACH = TBE_SMALL_BAGS * TBE_SMALL_ROWS / 32 };
-	u32 kept[EACH], lane = DEV_LANE;
+	u32 *to = a->histograms + f->counts + (u64)bag * TBE_SMALL_ROWS;
 
 	DEV_UNROLL
-	for (u32 i = 0; i < EACH; i++)
-		kept[i] = counts[i * 32 + lane];
-	if (a->save_histograms) {
-		DEV_UNROLL
-		for (u32 i = 0; i < EACH; i++)
-			if ((i * 32 + lane) / TBE_SMALL_ROWS < bags)
-				a->histograms[f->counts + (u64)bag * TBE_SMALL_ROWS + i * 32 +
-					      lane] = kept[i];
-	}
-	dev_warp_sync();
-	DEV_UNROLL
-	for (u32 i = 0; i < EACH; i++) {
-		u32 at = i * 32 + lane;
-
-		counts[at % TBE_SMALL_ROWS * TBE_SMALL_BAGS + at / TBE_SMALL_ROWS] =
-			dev_bits((float)kept[i]);
-	}
-	dev_warp_sync();
+	for (u32 i = DEV_LANE; i < TBE_SMALL_BAGS * TBE_SMALL_ROWS; i += 32)
+		if (i / TBE_SMALL_ROWS < bags)
+			to[i] = counts[i / TBE_SMALL_ROWS * SMALL_STRIDE + i % TBE_SMALL_ROWS];
 }
 
-DEV_FN void small_multiply(const struct tbe_args *a, const struct tbe_feature *f,
-			   const struct tbe_small_shared *sh, const u32 *counts, u32 bag, u32 bags,
-			   u32 offset)
+/* Bits of a count that an element of 16 bits holds. */
+DEV_FN u32 small_digit_bits(u32 type)
 {
-	u32 column = DEV_LANE * 4;
-	float sum[TBE_SMALL_BAGS][4];
+	return type == TBE_BF16 ? 8 : 11;
+}
+
+/* Two counts' digits from bit `shift` on as elements. */
+DEV_FN u32 small_digits(u32 type, struct dev_v2 counts, u32 shift)
+{
+	u32 mask = (1u << small_digit_bits(type)) - 1;
+
+	return tbe_pack_half(type, (float)(counts.x >> shift & mask),
+			     (float)(counts.y >> shift & mask));
+}
+
+/* The counts' digits of all steps as dev_mma() wants them. */
+DEV_FN void small_factors(u32 type, const u32 *counts, u32 shift, u32 (*factors)[4])
+{
+	const u32 *low = counts + DEV_LANE / 4 * SMALL_STRIDE + DEV_LANE % 4 * 2,
+		  *high = low + 8 * SMALL_STRIDE;
 
 	DEV_UNROLL
-	for (u32 b = 0; b < TBE_SMALL_BAGS; b++)
-		sum[b][0] = sum[b][1] = sum[b][2] = sum[b][3] = 0;
-	for (u32 row = 0; row < f->rows; row++) {
-		struct dev_v4 w = *(const struct dev_v4 *)&sh->table[row][column];
-		float w0 = dev_float(w.x), w1 = dev_float(w.y), w2 = dev_float(w.z),
-		      w3 = dev_float(w.w);
-		const struct dev_v4 *of = (const struct dev_v4 *)(counts + row * TBE_SMALL_BAGS);
-
+	for (u32 k = 0; k < SMALL_STEPS; k++) {
 		DEV_UNROLL
-		for (u32 q = 0; q < TBE_SMALL_BAGS / 4; q++) {
-			struct dev_v4 four = of[q];
-			float c[4] = {dev_float(four.x), dev_float(four.y), dev_float(four.z),
-				      dev_float(four.w)};
-
-			DEV_UNROLL
-			for (u32 k = 0; k < 4; k++) {
-				float *s = sum[4 * q + k];
-
-				s[0] = dev_fma(c[k], w0, s[0]);
-				s[1] = dev_fma(c[k], w1, s[1]);
-				s[2] = dev_fma(c[k], w2, s[2]);
-				s[3] = dev_fma(c[k], w3, s[3]);
-			}
-		}
-	}
-	DEV_UNROLL
-	for (u32 b = 0; b < TBE_SMALL_BAGS; b++) {
-		u32 length = dev_shfl(offset, b + 1) - dev_shfl(offset, b);
-		float scale = a->pooling == TBE_MEAN && length ? tbe_mean_scale(length) : 1.0f;
-
 		for (u32 i = 0; i < 4; i++)
-			sum[b][i] *= scale;
-		if (b < bags && column < f->dim)
-			tbe_store_out(a, f->out + (u64)(bag + b) * f->out_stride + column, sum[b]);
+			factors[k][i] = small_digits(
+				type,
+				*(const struct dev_v2 *)((i & 1 ? high : low) + 16 * k + i / 2 * 8),
+				shift);
 	}
+}
+
+/* Columns 64 part to 64 part + 63 of the warp's bags: counts times table. A count that an element
+ * cannot hold is multiplied in digits, the highest first: every product is exact. */
+DEV_FN void small_multiply(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
+			   const struct tbe_small_shared *sh, const u32 *counts, u32 digits,
+			   u32 part, const float *scale, u32 bag, u32 bags)
+{
+	enum { PAIRS = SMALL_PAIRS / 2 };
+	float sum[PAIRS][2][4];
+	u32 factors[SMALL_STEPS][4], g = DEV_LANE / 4;
+
+	DEV_UNROLL
+	for (u32 i = 0; i < PAIRS * 8; i++)
+		sum[i / 8][i / 4 % 2][i % 4] = 0;
+	for (u32 d = digits; d-- > 0;) {
+		DEV_UNROLL
+		for (u32 i = 0; i < PAIRS * 8; i++)
+			sum[i / 8][i / 4 % 2][i % 4] *= (float)(1u << small_digit_bits(type));
+		small_factors(type, counts, d * small_digit_bits(type), factors);
+		DEV_UNROLL
+		for (u32 k = 0; k < SMALL_STEPS; k++) {
+			DEV_UNROLL
+			for (u32 i = 0; i < PAIRS * 2; i++)
+				dev_mma(type == TBE_BF16, sum[i / 2][i % 2], factors[k],
+					sh->table[k][part * PAIRS + i / 2][i % 2][DEV_LANE]);
+		}
+	}
+	DEV_UNROLL
+	for (u32 i = 0; i < PAIRS * 2; i++) {
+		u32 half = i % 2, b = g + 8 * half,
+		    column = (part * PAIRS + i / 2) * 16 + DEV_LANE % 4 * 4;
+		float v[4] = {sum[i / 2][0][2 * half] * scale[half],
+			      sum[i / 2][0][2 * half + 1] * scale[half],
+			      sum[i / 2][1][2 * half] * scale[half],
+			      sum[i / 2][1][2 * half + 1] * scale[half]};
+
+		if (b < bags && column < f->dim)
+			tbe_store_out(a, f->out + (u64)(bag + b) * f->out_stride + column, v);
+	}
+}
+
+/* The outputs of the warp's bags; lane l holds the begin of bag l. */
+DEV_FN void small_outputs(const struct tbe_args *a, u32 type, const struct tbe_feature *f,
+			  const struct tbe_small_shared *sh, const u32 *counts, u32 offset, u32 bag,
+			  u32 bags)
+{
+	u32 lane = DEV_LANE, next = dev_shfl(offset, (lane + 1) & 31), length = 0, digits = 1;
+	float scale[2];
+
+	if (lane < bags)
+		length = next - offset;
+	while (dev_ballot((u64)length >> digits * small_digit_bits(type) != 0))
+		digits++;
+	for (u32 half = 0; half < 2; half++) {
+		u32 of = dev_shfl(length, lane / 4 + 8 * half);
+
+		scale[half] = a->pooling == TBE_MEAN && of ? tbe_mean_scale(of) : 1.0f;
+	}
+	for (u32 part = 0; part < 2; part++)
+		if (part * 64 < f->dim)
+			small_multiply(a, type, f, sh, counts, digits, part, scale, bag, bags);
 }
 
 /* Feature y, if it is small; its blocks share its bags. With save_histograms == 2 only the counts
  * are made. */
-DEV_KERNEL(TBE_BLOCK, tbe_forward_small)(DEV_PARAM struct tbe_args a)
+DEV_KERNEL_OF(TBE_BLOCK, 3, tbe_forward_small)(DEV_PARAM struct tbe_args a)
 {
 	struct tbe_small_shared *sh = (struct tbe_small_shared *)dev_shared();
 	const struct tbe_feature *f = a.features + a.small_features[DEV_BLOCK_Y];
@@ -159,9 +213,12 @@ DEV_KERNEL(TBE_BLOCK, tbe_forward_small)(DEV_PARAM struct tbe_args a)
 		    offset = tbe_offset(&a, (u64)f->bag0 + bag + at);
 
 		small_count(&a, f, counts, offset, bags);
-		small_turn(&a, f, counts, bag, bags);
-		if (a.save_histograms != 2)
-			small_multiply(&a, f, sh, counts, bag, bags, offset);
+		if (a.save_histograms)
+			small_save(&a, f, counts, bag, bags);
+		if (a.save_histograms != 2 && a.type == TBE_BF16)
+			small_outputs(&a, TBE_BF16, f, sh, counts, offset, bag, bags);
+		else if (a.save_histograms != 2)
+			small_outputs(&a, TBE_F16, f, sh, counts, offset, bag, bags);
 		dev_warp_sync();
 	}
 }

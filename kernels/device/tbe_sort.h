@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The index transpose: lookups sorted by row, those of one row in the order of their positions. Every
- * table is a segment of its own, so that only the bits of its row numbers are sorted. A pass of the
- * radix sort is three launches: digits counted per tile, counts scanned per table, entries put in
- * place. The first pass reads the indices themselves. A lookup that is not in its table gets the key
- * past the last row and ends up last.
+ * table is a segment of its own, so that only the bits of its row numbers are sorted. One launch
+ * counts the digits of all passes; a pass is then one launch, in which every tile ranks its entries
+ * and learns from the tiles before it where they go. The first pass reads the indices themselves. A
+ * lookup that is not in its table gets the key past the last row and ends up last.
  */
 #ifndef WAYLAY_KERNELS_TBE_SORT_H
 #define WAYLAY_KERNELS_TBE_SORT_H
 
 #include "tbe_common.h"
 
-#define SORT_WARPS (TBE_BLOCK / 32)
-#define SORT_EACH  (TBE_SORT_TILE / TBE_BLOCK) /* entries a thread */
-#define SORT_BAGS  1024                        /* offsets kept in shared memory */
+#define SORT_WARPS (TBE_SORT_BLOCK / 32)
+#define SORT_EACH  (TBE_SORT_TILE / TBE_SORT_BLOCK) /* entries a thread */
+#define SORT_BAGS  1024                             /* offsets kept in shared memory */
+#define SORT_BINS  (1 << TBE_SORT_BITS)
+#define SORT_OWN   (SORT_BINS / TBE_SORT_BLOCK) /* digits a thread */
+#define SORT_BLOCKS 2 /* a multiprocessor */
+#define SORT_LOOK 4 /* tiles looked back at a time */
 
-/* One block: where the entries of every feature and table go. */
+/* One block: where the entries of every feature and table go, and which table each tile is of. */
 DEV_KERNEL(TBE_SINGLE_BLOCK, tbe_sort_segments)(DEV_PARAM struct tbe_args a)
 {
 	u32 *sums = (u32 *)dev_shared(), run = 0, total, t = DEV_TID;
@@ -59,25 +63,23 @@ DEV_KERNEL(TBE_SINGLE_BLOCK, tbe_sort_segments)(DEV_PARAM struct tbe_args a)
 			a.segments[base + t] = s;
 		run += total;
 	}
+	DEV_SYNC();
 	if (t == 0)
 		*a.tile_total = run;
-}
+	for (u32 tile = t; tile < run; tile += DEV_NTID) {
+		u32 low = 0, high = a.table_count - 1;
 
-/* The table that a tile belongs to. */
-DEV_FN u32 sort_table_of(const struct tbe_args *a, u32 tile)
-{
-	u32 low = 0, high = a->table_count - 1;
+		while (low < high) { /* the last one that begins at or before it; empty ones begin
+					with the next */
+			u32 middle = (low + high + 1) / 2;
 
-	while (low <
-	       high) { /* the last one that begins at or before it; empty ones begin with the next */
-		u32 middle = (low + high + 1) / 2;
-
-		if (a->segments[middle].tile0 <= tile)
-			low = middle;
-		else
-			high = middle - 1;
+			if (a.segments[middle].tile0 <= tile)
+				low = middle;
+			else
+				high = middle - 1;
+		}
+		a.tile_table[tile] = low;
 	}
-	return low;
 }
 
 /* The feature of an entry and the position that the entry comes from. */
@@ -99,98 +101,106 @@ DEV_FN u32 sort_source(const struct tbe_args *a, const struct tbe_table *table, 
 	return feature;
 }
 
-DEV_FN u32 sort_key(const struct tbe_args *a, const struct tbe_table *table, u32 entry)
-{
-	u32 position, feature, rows, row;
-
-	if (a->pass)
-		return a->keys[(a->pass - 1) & 1][entry];
-	feature = sort_source(a, table, entry, &position);
-	rows = a->features[feature].rows;
-	row = tbe_row(a, position, rows);
-	return row == ROW_NONE ? rows : row;
-}
-
-struct tbe_sort_shared {
-	u32 sums[33];
-	u32 digits[SORT_WARPS][1 << TBE_SORT_BITS];
-	u32 base[1 << TBE_SORT_BITS];
-	u32 first, last; /* bags of the tile's first and last position */
-	u32 offsets[SORT_BAGS + 1];
-	u32 keys[TBE_SORT_TILE];
-	u32 payloads[TBE_SORT_TILE];
+/* Where the entries of a stretch come from: all of one feature, or each to be looked for. */
+struct sort_origin {
+	const struct tbe_table *table;
+	u32 feature, rows;
+	u32 shift; /* position - entry, of one feature */
+	int one;
 };
 
-/* How often a table has each digit of this pass. */
-DEV_FN u32 *sort_totals(const struct tbe_args *a, u32 table)
+/* Entries begin to end - 1, at least one. */
+DEV_FN struct sort_origin sort_origin_of(const struct tbe_args *a, u32 table, u32 begin, u32 end)
 {
-	return a->totals + (((u64)a->pass * a->table_count + table) << a->bits);
+	struct sort_origin o;
+	u32 position, last;
+
+	o.table = a->tables + table;
+	o.feature = sort_source(a, o.table, begin, &position);
+	o.one = sort_source(a, o.table, end - 1, &last) == o.feature;
+	o.rows = a->features[o.feature].rows;
+	o.shift = position - begin;
+	return o;
 }
 
-DEV_KERNEL(TBE_BLOCK, tbe_sort_count)(DEV_PARAM struct tbe_args a)
+/* The key of an entry in the first pass. */
+DEV_FN u32 sort_first_key(const struct tbe_args *a, const struct sort_origin *o, u32 entry)
 {
-	struct tbe_sort_shared *sh = (struct tbe_sort_shared *)dev_shared();
-	u32 tile = DEV_BLOCK_X, *bins = sh->digits[0], mask = (1u << a.bits) - 1, table;
-	struct tbe_segment s;
-	u32 begin, end;
+	u32 position = entry + o->shift, row;
 
-	if (tile >= *a.tile_total)
+	if (!o->one)
+		(void)sort_source(a, o->table, entry, &position);
+	row = tbe_row(a, position, o->rows); /* features of one table have its rows */
+	return row == ROW_NONE ? o->rows : row;
+}
+
+/* How often a table has each digit of a pass. */
+DEV_FN u32 *sort_totals(const struct tbe_args *a, u32 table, u32 pass)
+{
+	return a->totals + (((u64)pass * a->table_count + table) << a->bits);
+}
+
+/* What the tiles tell each other in a pass: for each tile and digit, see sort_look_back(). */
+DEV_FN u32 *sort_states(const struct tbe_args *a, u32 tile)
+{
+	return a->counts + (((u64)a->pass * a->tile_room + tile) << a->bits);
+}
+
+/* The blocks of row y count the digits of table y, of all passes. They also clear what the tiles will
+ * tell each other. */
+DEV_KERNEL(TBE_SINGLE_BLOCK, tbe_sort_histogram)(DEV_PARAM struct tbe_args a)
+{
+	u32 *bins = (u32 *)dev_shared(), mask = (1u << a.bits) - 1, all = a.passes << a.bits;
+	struct tbe_segment s = a.segments[DEV_BLOCK_Y];
+	u32 threads = DEV_BLOCKS_X * DEV_NTID, t = DEV_BLOCK_X * DEV_NTID + DEV_TID;
+	struct sort_origin o;
+	struct dev_v4 zero = {0, 0, 0, 0};
+
+	if (s.begin >= s.end)
 		return;
-	table = sort_table_of(&a, tile);
-	s = a.segments[table];
-	begin = s.begin + (tile - s.tile0) * TBE_SORT_TILE;
-	end = s.end - begin < TBE_SORT_TILE ? s.end : begin + TBE_SORT_TILE;
-	for (u32 d = DEV_TID; d <= mask; d += DEV_NTID)
+	for (u32 d = DEV_TID; d < all; d += DEV_NTID)
 		bins[d] = 0;
+	for (u32 pass = 0; pass < a.passes; pass++) {
+		struct dev_v4 *states =
+			(struct dev_v4 *)(a.counts +
+					  (((u64)pass * a.tile_room + s.tile0) << a.bits));
+
+		for (u64 i = t; i < (u64)s.tiles << a.bits >> 2; i += threads)
+			states[i] = zero;
+	}
 	DEV_SYNC();
-	for (u32 e = begin + DEV_TID; e < end; e += 4 * TBE_BLOCK) {
+	o = sort_origin_of(&a, DEV_BLOCK_Y, s.begin, s.end);
+	for (u32 e = s.begin + t; e < s.end; e += 4 * threads) {
 		u32 key[4];
 
 		DEV_UNROLL
 		for (u32 j = 0; j < 4; j++)
-			key[j] = e + j * TBE_BLOCK < end
-					 ? sort_key(&a, a.tables + table, e + j * TBE_BLOCK)
-					 : 0;
+			key[j] = s.end - e > j * threads ? sort_first_key(&a, &o, e + j * threads)
+							 : 0;
 		DEV_UNROLL
 		for (u32 j = 0; j < 4; j++)
-			if (e + j * TBE_BLOCK < end)
-				DEV_ADD(&bins[key[j] >> a.shift & mask], 1u);
+			for (u32 pass = 0; s.end - e > j * threads && pass < a.passes; pass++)
+				DEV_ADD(&bins[(pass << a.bits) + (key[j] >> pass * a.bits & mask)],
+					1u);
+		if (s.end - e <= 4 * threads) /* e may not pass 2^32 */
+			break;
 	}
 	DEV_SYNC();
-	for (u32 d = DEV_TID; d <= mask; d += DEV_NTID) {
-		a.counts[((u64)s.tile0 << a.bits) + (u64)d * s.tiles + tile - s.tile0] = bins[d];
+	for (u32 d = DEV_TID; d < all; d += DEV_NTID)
 		if (bins[d])
-			DEV_ADD(sort_totals(&a, table) + d, bins[d]);
-	}
+			DEV_ADD(sort_totals(&a, DEV_BLOCK_Y, d >> a.bits) + (d & mask), bins[d]);
 }
 
-/* Where the entries of each digit and tile of table x begin. A warp has one digit. */
-DEV_KERNEL(TBE_BLOCK, tbe_sort_scan)(DEV_PARAM struct tbe_args a)
-{
-	struct tbe_segment s = a.segments[DEV_BLOCK_X];
-	u32 digit = DEV_BLOCK_Y * SORT_WARPS + DEV_TID / 32, lane = DEV_LANE, sum = 0, next = 0;
-	u32 *counts = a.counts + ((u64)s.tile0 << a.bits) + (u64)digit * s.tiles;
-	const u32 *totals = sort_totals(&a, DEV_BLOCK_X);
-
-	if (digit >> a.bits || !s.tiles)
-		return;
-	for (u32 d = lane; d < digit; d += 32)
-		sum += totals[d];
-	for (u32 mask = 16; mask; mask /= 2)
-		sum += dev_shfl_xor(sum, mask);
-	sum += s.begin;
-	if (lane < s.tiles)
-		next = counts[lane];
-	for (u32 i = lane; i - lane < s.tiles; i += 32) {
-		u32 here = next, up_to;
-
-		next = i + 32 < s.tiles ? counts[i + 32] : 0;
-		up_to = dev_warp_scan(here, lane);
-		if (i < s.tiles)
-			counts[i] = sum + up_to - here;
-		sum += dev_shfl(up_to, 31);
-	}
-}
+struct tbe_sort_shared {
+	u32 sums[33];
+	u32 tile;
+	u32 first, last; /* bags of the tile's first and last position */
+	u32 base[SORT_BINS];
+	unsigned short digits[SORT_WARPS][SORT_BINS];
+	u32 offsets[SORT_BAGS + 1];
+	u32 keys[TBE_SORT_TILE];
+	u32 payloads[TBE_SORT_TILE];
+};
 
 /* The last bag of [low, high] that begins at or before a position. */
 DEV_FN u32 sort_bag(const struct tbe_args *a, u32 low, u32 high, u32 position)
@@ -208,16 +218,21 @@ DEV_FN u32 sort_bag(const struct tbe_args *a, u32 low, u32 high, u32 position)
 
 /* Prepares the search for bags: the first and the last one of the tile, and the offsets between them
  * if the tile is of one feature and has not too many. */
-DEV_FN void sort_bags_begin(const struct tbe_args *a, const struct tbe_table *table, u32 begin,
+DEV_FN void sort_bags_begin(const struct tbe_args *a, const struct sort_origin *o, u32 begin,
 			    u32 end, struct tbe_sort_shared *sh)
 {
-	u32 position[2], feature[2];
-
-	feature[0] = sort_source(a, table, begin, &position[0]);
-	feature[1] = sort_source(a, table, end - 1, &position[1]);
-	if (DEV_TID < 2) {
-		const struct tbe_feature *f = a->features + feature[DEV_TID];
-		u32 bag = sort_bag(a, f->bag0, f->bag0 + f->bags - 1, position[DEV_TID]);
+	if (!o->one) {
+		if (DEV_TID == 0) { /* so that no one uses the offsets */
+			sh->first = 0;
+			sh->last = SORT_BAGS;
+		}
+		DEV_SYNC();
+		return;
+	}
+	if (DEV_TID % 32 == 0 && DEV_TID < 64) {
+		const struct tbe_feature *f = a->features + o->feature;
+		u32 bag = sort_bag(a, f->bag0, f->bag0 + f->bags - 1,
+				   (DEV_TID ? end - 1 : begin) + o->shift);
 
 		if (DEV_TID)
 			sh->last = bag;
@@ -225,12 +240,6 @@ DEV_FN void sort_bags_begin(const struct tbe_args *a, const struct tbe_table *ta
 			sh->first = bag;
 	}
 	DEV_SYNC();
-	if (feature[0] != feature[1]) {
-		if (DEV_TID == 0)
-			sh->last = sh->first + SORT_BAGS; /* so that no one uses the offsets */
-		DEV_SYNC();
-		return;
-	}
 	for (u32 i = DEV_TID; i < SORT_BAGS && sh->first + i <= sh->last; i += DEV_NTID)
 		sh->offsets[i] = tbe_offset(a, sh->first + i);
 	DEV_SYNC();
@@ -257,14 +266,15 @@ DEV_FN u32 sort_bag_of(const struct tbe_args *a, u32 feature, u32 position,
 
 /* What travels with a key: the bag, or where weights differ by sample and where bags are not pooled
  * the position. */
-DEV_FN u32 sort_payload(const struct tbe_args *a, const struct tbe_table *table, u32 entry,
+DEV_FN u32 sort_payload(const struct tbe_args *a, const struct sort_origin *o, u32 entry,
 			const struct tbe_sort_shared *sh)
 {
-	u32 position, feature, bag;
+	u32 position = entry + o->shift, feature = o->feature, bag;
 
 	if (a->pass)
 		return a->payloads[(a->pass - 1) & 1][entry];
-	feature = sort_source(a, table, entry, &position);
+	if (!o->one)
+		feature = sort_source(a, o->table, entry, &position);
 	if (a->pooling == TBE_NONE)
 		return position;
 	bag = sort_bag_of(a, feature, position, sh);
@@ -287,29 +297,146 @@ DEV_FN u32 sort_peers(u32 digit, u32 bits, u32 valid)
 	return peers;
 }
 
-DEV_KERNEL(TBE_BLOCK, tbe_sort_place)(DEV_PARAM struct tbe_args a)
+/*
+ * Entries with each of a thread's digits in the tiles of the table before this one. A tile's word of a
+ * digit is 0, or 1 + its entries, or, with the top bit, 1 + its entries and those of all tiles
+ * before. Words are whole by themselves, so that nothing needs ordering.
+ */
+#define SORT_UP_TO 0x80000000u
+
+DEV_FN void sort_look_back(const struct tbe_args *a, u32 tile, u32 tile0, u32 digit0,
+			   const u32 *here, u32 *before)
+{
+	u32 *own = sort_states(a, tile) + digit0, open = SORT_OWN;
+
+	DEV_UNROLL
+	for (u32 i = 0; i < SORT_OWN; i++) {
+		before[i] = 0;
+		dev_store_relaxed(&own[i], (tile == tile0 ? SORT_UP_TO : 0) | (1 + here[i]));
+	}
+	for (u32 at = tile; open && at > tile0;) {
+		u32 word[SORT_LOOK][SORT_OWN];
+
+		DEV_UNROLL
+		for (u32 k = 0; k < SORT_LOOK; k++) {
+			const u32 *state =
+				sort_states(a, at - tile0 > k ? at - 1 - k : tile0) + digit0;
+
+			DEV_UNROLL
+			for (u32 i = 0; i < SORT_OWN; i++)
+				word[k][i] = dev_load_relaxed(&state[i]);
+		}
+		/* A tile publishes one digit after the other: sums go on until every digit has met a
+		 * word with the top bit. */
+		DEV_UNROLL
+		for (u32 k = 0; k < SORT_LOOK; k++) {
+			u32 ready = open != 0 && at > tile0;
+
+			DEV_UNROLL
+			for (u32 i = 0; i < SORT_OWN; i++)
+				ready &= word[k][i] != 0;
+			if (!ready)
+				break;
+			at--;
+			open = 0;
+			DEV_UNROLL
+			for (u32 i = 0; i < SORT_OWN; i++) {
+				if (!(before[i] & SORT_UP_TO))
+					before[i] = (before[i] + (word[k][i] & ~SORT_UP_TO) - 1) |
+						    (word[k][i] & SORT_UP_TO);
+				open += !(before[i] >> 31);
+			}
+		}
+		dev_pause();
+	}
+	DEV_UNROLL
+	for (u32 i = 0; i < SORT_OWN; i++) {
+		before[i] &= ~SORT_UP_TO;
+		if (tile != tile0)
+			dev_store_relaxed(&own[i], SORT_UP_TO | (1 + before[i] + here[i]));
+	}
+}
+
+/* From counts by warp and digit to the places of the warps' first entries in the tile, and where in
+ * the sorted order each digit's entries begin less their place in the tile. */
+DEV_FN void sort_places(const struct tbe_args *a, u32 tile, u32 table, struct tbe_segment s,
+			struct tbe_sort_shared *sh)
+{
+	u32 digit0 = DEV_TID * SORT_OWN, have = digit0 >> a->bits ? 0 : 1, sum = 0, all = 0, total;
+	const u32 *totals = sort_totals(a, table, a->pass) + digit0;
+	u32 here[SORT_OWN], before[SORT_OWN], in_table[SORT_OWN];
+
+	DEV_UNROLL
+	for (u32 i = 0; i < SORT_OWN; i++) {
+		here[i] = before[i] = in_table[i] = 0;
+		if (have) { /* a pass has at least SORT_OWN digits */
+			in_table[i] = totals[i];
+			for (u32 w = 0; w < SORT_WARPS; w++) {
+				u32 count = sh->digits[w][digit0 + i];
+
+				sh->digits[w][digit0 + i] = (unsigned short)here[i];
+				here[i] += count;
+			}
+		}
+		sum += here[i];
+		all += in_table[i];
+	}
+	if (have)
+		sort_look_back(a, tile, s.tile0, digit0, here, before);
+	sum = dev_block_scan(sum, sh->sums, &total);
+	all = dev_block_scan(all, sh->sums, &total);
+	DEV_UNROLL
+	for (u32 i = 0; i < SORT_OWN; i++) {
+		if (have) {
+			for (u32 w = 0; w < SORT_WARPS; w++)
+				sh->digits[w][digit0 + i] += (unsigned short)sum;
+			sh->base[digit0 + i] = s.begin + all + before[i] - sum;
+		}
+		sum += here[i];
+		all += in_table[i];
+	}
+	DEV_SYNC();
+}
+
+DEV_KERNEL_OF(TBE_SORT_BLOCK, SORT_BLOCKS, tbe_sort_place)(DEV_PARAM struct tbe_args a)
 {
 	struct tbe_sort_shared *sh = (struct tbe_sort_shared *)dev_shared();
-	u32 tile = DEV_BLOCK_X, mask = (1u << a.bits) - 1, warp = DEV_TID / 32, lane = DEV_LANE;
-	u32 key[SORT_EACH], rank[SORT_EACH], begin, end, table, sum = 0, total;
-	u32 *digits = sh->digits[warp];
+	u32 tile, mask = (1u << a.bits) - 1, warp = DEV_TID / 32, lane = DEV_LANE;
+	u32 key[SORT_EACH], rank[SORT_EACH], begin, end, table;
+	unsigned short *digits = sh->digits[warp];
+	struct sort_origin o = {0, 0, 0, 0, 0};
 	struct tbe_segment s;
 
+	/* By ticket: the tiles that this one waits for have begun. */
+	if (DEV_TID == 0)
+		sh->tile = DEV_ADD(&a.sort_ticket[a.pass], 1u);
+	for (u32 d = lane; d < SORT_BINS / 2; d += 32)
+		((u32 *)digits)[d] = 0;
+	DEV_SYNC();
+	tile = sh->tile;
 	if (tile >= *a.tile_total)
 		return;
-	table = sort_table_of(&a, tile);
+	table = a.tile_table[tile];
 	s = a.segments[table];
 	begin = s.begin + (tile - s.tile0) * TBE_SORT_TILE;
 	end = s.end - begin < TBE_SORT_TILE ? s.end : begin + TBE_SORT_TILE;
-	if (!a.pass && a.pooling != TBE_NONE)
-		sort_bags_begin(&a, a.tables + table, begin, end, sh);
-	for (u32 d = lane; d <= mask; d += 32)
-		digits[d] = 0;
-	DEV_UNROLL
-	for (u32 j = 0; j < SORT_EACH; j++) {
-		u32 e = begin + (warp * SORT_EACH + j) * 32 + lane;
+	if (!a.pass) {
+		o = sort_origin_of(&a, table, begin, end);
+		DEV_UNROLL
+		for (u32 j = 0; j < SORT_EACH; j++) {
+			u32 e = begin + (warp * SORT_EACH + j) * 32 + lane;
 
-		key[j] = e < end ? sort_key(&a, a.tables + table, e) : 0;
+			key[j] = e < end ? sort_first_key(&a, &o, e) : 0;
+		}
+		if (a.pooling != TBE_NONE)
+			sort_bags_begin(&a, &o, begin, end, sh);
+	} else {
+		DEV_UNROLL
+		for (u32 j = 0; j < SORT_EACH; j++) {
+			u32 e = begin + (warp * SORT_EACH + j) * 32 + lane;
+
+			key[j] = e < end ? a.keys[(a.pass - 1) & 1][e] : 0;
+		}
 	}
 	dev_warp_sync();
 	/* ranks among the warp's entries with the same digit, in order */
@@ -322,27 +449,11 @@ DEV_KERNEL(TBE_BLOCK, tbe_sort_place)(DEV_PARAM struct tbe_args a)
 		rank[j] = digits[digit] + DEV_POPC(peers & ((1u << lane) - 1));
 		dev_warp_sync();
 		if (ok && !(peers >> lane >> 1)) /* the last of them */
-			digits[digit] = rank[j] + 1;
+			digits[digit] = (unsigned short)(rank[j] + 1);
 		dev_warp_sync();
 	}
 	DEV_SYNC();
-	/* thread d: digit d's entries before each warp's, and before the digit's own */
-	if (DEV_TID <= mask)
-		for (u32 w = 0; w < SORT_WARPS; w++) {
-			u32 here = sh->digits[w][DEV_TID];
-
-			sh->digits[w][DEV_TID] = sum;
-			sum += here;
-		}
-	sum = dev_block_scan(sum, sh->sums, &total);
-	if (DEV_TID <= mask) {
-		for (u32 w = 0; w < SORT_WARPS; w++)
-			sh->digits[w][DEV_TID] += sum;
-		sh->base[DEV_TID] = a.counts[((u64)s.tile0 << a.bits) + (u64)DEV_TID * s.tiles +
-					     tile - s.tile0] -
-				    sum;
-	}
-	DEV_SYNC();
+	sort_places(&a, tile, table, s, sh);
 	DEV_UNROLL
 	for (u32 j = 0; j < SORT_EACH; j++) {
 		u32 e = begin + (warp * SORT_EACH + j) * 32 + lane;
@@ -351,7 +462,7 @@ DEV_KERNEL(TBE_BLOCK, tbe_sort_place)(DEV_PARAM struct tbe_args a)
 			u32 at = digits[key[j] >> a.shift & mask] + rank[j];
 
 			sh->keys[at] = key[j];
-			sh->payloads[at] = sort_payload(&a, a.tables + table, e, sh);
+			sh->payloads[at] = sort_payload(&a, &o, e, sh);
 		}
 	}
 	DEV_SYNC();

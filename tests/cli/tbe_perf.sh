@@ -29,6 +29,12 @@ expect 0 waylay-tbe-perf --backend cpu $small --forward-only --csv
 expect 0 waylay-tbe-perf --backend cuda $small --hoist
 says out "from the backward to the forward"
 # shellcheck disable=SC2086
+expect 0 waylay-tbe-perf --backend cuda $small --forward-only --baselines --csv
+[ "$(cut -d, -f1 out | tr '\n' ' ')" = "stage bounds stream bags forward " ] || fail "not the stages with baselines"
+# shellcheck disable=SC2086
+expect 2 waylay-tbe-perf --backend cpu $small --baselines
+says err "needs a CUDA device"
+# shellcheck disable=SC2086
 expect 0 waylay-tbe-perf --backend cuda $small --json
 python3 - out <<'PY' || fail "not the JSON that was meant"
 import json, sys
@@ -49,7 +55,7 @@ says err "is no distribution"
 expect 64 waylay-tbe-perf --config b
 says err "is no problem known here"
 one_line 2 "a multiple of 4 columns" waylay-tbe-perf --backend cpu --dim 6
-one_line 2 "2^31 - 1 indices" waylay-tbe-perf --backend cpu --tables 1024 --batch 4194304 --length 2
+one_line 2 "2^31 - 2 indices" waylay-tbe-perf --backend cpu --tables 1024 --batch 4194304 --length 2
 expect 2 env FAKECUDA_MEM_BYTES=4000000 waylay-tbe-perf --backend cuda --tables 2
 says err "bytes of device memory for tables"
 expect 2 env FAKECUDA_DEVICES=0 waylay-tbe-perf --backend cuda

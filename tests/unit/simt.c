@@ -80,6 +80,11 @@ float simt_from_f16(uint16_t bits)
 	return tbe_cpu_from_f16(bits);
 }
 
+double simt_from_16(int bf16, uint16_t bits)
+{
+	return (double)tbe_cpu_load(bf16 ? TBE_BF16 : TBE_F16, &bits, 0);
+}
+
 uint16_t simt_to_f16(float value)
 {
 	return tbe_cpu_to_f16(value);

@@ -42,6 +42,7 @@ const uint32_t *simt_exchange(uint32_t value);
 /* Conversions as the device makes them. */
 float simt_from_f16(uint16_t bits);
 uint16_t simt_to_f16(float value);
+double simt_from_16(int bf16, uint16_t bits);
 
 #ifdef WAYLAY_KERNELS_DEVICE_H /* what device.h needs; the rest is for who runs it */
 #define DEV_FN                               static inline
@@ -82,6 +83,16 @@ static inline uint32_t dev_ballot(int yes)
 	return bits;
 }
 
+static inline uint32_t dev_match(uint32_t v)
+{
+	const uint32_t *all = simt_exchange(v);
+	uint32_t bits = 0;
+
+	for (unsigned l = 0; l < 32; l++)
+		bits |= (uint32_t)(all[l] == v) << l;
+	return bits;
+}
+
 static inline uint32_t dev_shfl(uint32_t v, uint32_t lane)
 {
 	return simt_exchange(v)[lane & 31];
@@ -103,6 +114,9 @@ static inline void dev_store_release(uint32_t *p, uint32_t v)
 {
 	*p = v;
 }
+
+#define dev_load_relaxed  dev_load_acquire
+#define dev_store_relaxed dev_store_release
 
 static inline uint32_t dev_add_acq_rel(uint32_t *p, uint32_t v)
 {
@@ -135,6 +149,8 @@ static inline uint32_t dev_shfl_xor(uint32_t v, uint32_t mask)
 	return simt_exchange(v)[DEV_LANE ^ mask];
 }
 
+#define dev_read_v4(p) (*(const struct dev_v4 *)(p))
+
 static inline struct dev_v4 dev_fetch_v4(const void *p, int ok)
 {
 	return ok ? *(const struct dev_v4 *)p : (struct dev_v4){0, 0, 0, 0};
@@ -164,12 +180,37 @@ static inline void dev_copy_wait(unsigned groups)
 	(void)groups;
 }
 
+/* As the tensor cores do it but for the last bit: one rounding a sum. */
+static inline void dev_mma(int bf16, float *d, const uint32_t *a, struct dev_v2 b)
+{
+	uint32_t of_a[4][32], of_b[2][32], g = DEV_LANE / 4, t = DEV_LANE % 4;
+
+	for (unsigned r = 0; r < 4; r++)
+		__builtin_memcpy(of_a[r], simt_exchange(a[r]), sizeof(of_a[r]));
+	__builtin_memcpy(of_b[0], simt_exchange(b.x), sizeof(of_b[0]));
+	__builtin_memcpy(of_b[1], simt_exchange(b.y), sizeof(of_b[1]));
+	for (unsigned i = 0; i < 4; i++) {
+		double sum = (double)d[i];
+
+		for (unsigned k = 0; k < 16; k++) {
+			uint32_t x = of_a[k / 8 * 2 + i / 2][4 * g + k % 8 / 2] >> 16 * (k & 1);
+			uint32_t y = of_b[k / 8][4 * (2 * t + i % 2) + k % 8 / 2] >> 16 * (k & 1);
+
+			sum += simt_from_16(bf16, (uint16_t)x) * simt_from_16(bf16, (uint16_t)y);
+		}
+		d[i] = (float)sum;
+	}
+}
+
 #define dev_take_v4      dev_fetch_v4
 #define dev_take_v2      dev_fetch_v2
 #define dev_put_v2(p, v) (*(p) = (v))
 
-#define dev_from_f16(bits) simt_from_f16((uint16_t)(bits))
-#define dev_to_f16(v)      ((uint32_t)simt_to_f16(v))
+#define dev_from_f16(bits)         simt_from_f16((uint16_t)(bits))
+#define dev_to_f16(v)              ((uint32_t)simt_to_f16(v))
+#define dev_to_f16_pair(low, high) (dev_to_f16(low) | dev_to_f16(high) << 16)
+#define dev_from_f16_pair(word, low, high)                                                         \
+	(*(low) = dev_from_f16((word)&0xffff), *(high) = dev_from_f16((word) >> 16))
 #define dev_root(v)        __builtin_sqrtf(v)
 #define dev_quotient(a, b) ((float)(a) / (float)(b))
 #define dev_fma(a, b, c)   __builtin_fmaf((a), (b), (c))

@@ -114,7 +114,8 @@ static void driver_cases(void **state)
 	if (!cuda)
 		skip();
 	run(cuda, 0, cases(100), 300);
-	run(cuda, 1000072, 1, 200000); /* sums beyond what FP32 holds exactly */
+	run(cuda, 1000072, 1, 200000); /* sums beyond what FP32 holds exactly, */
+	run(cuda, 1000077, 1, 200000); /* and beyond what FP16 holds at all */
 	if (getenv("WAYLAY_TEST_GPU"))
 		run(cuda, 1000000, cases(100) / 20, 200000);
 }
@@ -193,7 +194,7 @@ static void errors_have_words(void **state)
 	REFUSED(c.feature_table = beyond, "table does not exist");
 	REFUSED(c.index_bytes = 2, "4 or 8 bytes");
 	REFUSED(c.feature_count = 0, "1 to 65534 features");
-	REFUSED(c.max_indices = 1u << 31, "2^31 - 1 indices");
+	REFUSED(c.max_indices = (1u << 31) - 1, "2^31 - 2 indices");
 	REFUSED((c.weighted = 1, c.pooling = TBE_NONE), "need pooling");
 	REFUSED(c.warp_bags = 32, "at most 31");
 	assert_int_equal(tbe_open(NULL, &good, &tbe), 0);
@@ -212,7 +213,7 @@ static void errors_have_words(void **state)
 
 		c = good;
 		c.training = 1;
-		c.max_indices = (1u << 31) - 1;
+		c.max_indices = (1u << 31) - 2;
 		assert_int_equal(cuda->api.mem_info(&before, &total), 0);
 		if (total < (size_t)40 << 30) { /* four arrays of 8 GiB */
 			assert_int_equal(tbe_open(cuda, &c, &tbe), -ENOMEM);
