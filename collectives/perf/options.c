@@ -48,6 +48,7 @@ enum key {
 	KEY_MODEL,
 	KEY_BUCKET,
 	KEY_SCALING,
+	KEY_ROUNDS,
 	KEY_FORMAT,
 };
 
@@ -85,6 +86,8 @@ static const struct argp_option options[] = {
 	{"iters", 'n', "N", 0, "timed calls (default 20)", 0},
 	{"warmup_iters", 'w', "N", 0, "calls before (default 5)", 0},
 	{"warmup-iters", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{"rounds", KEY_ROUNDS, "N", 0,
+	 "time that many rounds of calls and show the fastest, for a busy machine (default 1)", 0},
 	{"check", 'c', "N", 0, "runs whose result is checked (default 1, 0 for none)", 0},
 	{"scaling", KEY_SCALING, NULL, 0,
 	 "run with 2, 4, ... up to --np ranks, and say what limits each size", 0},
@@ -330,6 +333,9 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
 	case KEY_BUCKET:
 		o->bucket_bytes = parse_size(arg, state, "--bucket");
 		break;
+	case KEY_ROUNDS:
+		o->rounds = parse_int(arg, 1, 1 << 20, state, "--rounds");
+		break;
 	case KEY_SCALING:
 		o->scaling = true;
 		break;
@@ -470,6 +476,7 @@ void perf_options_parse(struct perf_options *o, int argc, char **argv)
 		.iters = 20,
 		.warmup_iters = 5,
 		.checks = 1,
+		.rounds = 1,
 		.average = PERF_AVERAGE,
 		.bind = true,
 		.timeout_s = 60,

@@ -34,6 +34,7 @@ struct perf_options {
 	size_t step_bytes; /* added from size to size, or: */
 	size_t step_factor;
 	int iters, warmup_iters, checks;
+	int rounds; /* of timed calls; the best is shown */
 	int root;
 	enum perf_average average;
 	int np; /* 0: not given */

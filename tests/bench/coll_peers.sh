@@ -22,25 +22,32 @@ mpicc.openmpi -O2 -o mpi "$source/tests/bench/mpi_collectives.c"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 : >figures
 
-calls_of() { # BYTES: about as long for each size
+# About as long for each size, and short: a round in which nothing else ran is the best.
+calls_of() { # BYTES
 	case $1 in
-	1024) echo 2000 ;;
-	65536) echo 500 ;;
-	1048576) echo 60 ;;
-	33554432) echo 3 ;;
+	1024) echo 200 ;;
+	65536) echo 40 ;;
+	1048576) echo 5 ;;
 	*) echo 1 ;;
+	esac
+}
+rounds_of() { # BYTES
+	case $1 in
+	33554432) echo 7 ;;
+	268435456) echo 2 ;;
+	*) echo 101 ;;
 	esac
 }
 theirs() { # NAME COLLECTIVE BYTES ARGUMENT...
 	name=$1 collective=$2 bytes=$3
 	shift 3
 	line=$(timeout 300 mpirun.openmpi -n 2 --oversubscribe --bind-to core "$@" ./mpi "$collective" "$bytes" \
-		"$(calls_of "$bytes")" 2 2>/dev/null) || return 0
+		"$(calls_of "$bytes")" "$(rounds_of "$bytes")" 2>/dev/null) || return 0
 	echo "$name $line" >>figures
 }
 ours() { # NAME COLLECTIVE BYTES PROVIDER
 	line=$(timeout 300 "$build/waylay-coll-perf" --np 2 --provider "$4" -b "$3" -e "$3" -c 0 -w 1 \
-		-n "$(calls_of "$3")" -a 3 --format csv "$2" 2>/dev/null | tail -n 1) || return 0
+		-n "$(calls_of "$3")" --rounds "$(rounds_of "$3")" -a 3 --format csv "$2" 2>/dev/null | tail -n 1) || return 0
 	echo "$1 $2 $3 $(echo "$line" | cut -d, -f9) $(echo "$line" | cut -d, -f11)" >>figures
 }
 for round in $(seq "$rounds"); do
