@@ -30,7 +30,6 @@ extern char **environ;
 #define LOCK_MS    60000
 #define WORDS_MAX  16
 #define LIVE_US    "1000000" /* how late a watcher of a relayed session sees what happens */
-#define RELAY_PORT 5342      /* LTTng's own defaults for control and data */
 
 /* --- commands with a time limit --------------------------------------------------------------- */
 
@@ -123,19 +122,14 @@ static int daemon_ready(char *words, size_t size)
 }
 
 /* HOST, HOST:PORT, [IPV6]:PORT -> net://HOST:PORT:PORT+1 */
-static bool relay_url(const char *relay, char *url, size_t size)
+static void relay_url(const char *relay, char *url, size_t size)
 {
-	const char *colon = strrchr(relay, ':');
-	int host = (int)strlen(relay), n;
-	uint64_t port = RELAY_PORT;
+	int host = 0;
+	unsigned port = 0;
 
-	if (colon && !strchr(colon, ']') && (relay[0] == '[' || strchr(relay, ':') == colon)) {
-		if (!parse_count(colon + 1, 65534, &port) || !port)
-			return false;
-		host = (int)(colon - relay);
-	}
-	n = snprintf(url, size, "net://%.*s:%d:%d", host, relay, (int)port, (int)port + 1);
-	return host > 0 && n > 0 && (size_t)n < size;
+	/* The settings were checked when they were read. */
+	(void)wl_relay_parse(relay, &host, &port);
+	(void)snprintf(url, size, "net://%.*s:%u:%u", host, relay, port, port + 1);
 }
 
 static int create(const struct lttng_session *s, const struct wl_settings *settings, char *words,
@@ -253,11 +247,9 @@ static bool names_make(struct lttng_session *s, const struct wl_settings *settin
 	else
 		(void)snprintf(s->name, sizeof(s->name), "waylay-%.100s-%s", run, host);
 	name_clean(s->name);
-	if (*settings->relay && !relay_url(settings->relay, s->output, sizeof(s->output))) {
-		say("--relay: '%.80s' is no HOST or HOST:PORT", settings->relay);
-		return false;
-	}
-	if (!*settings->relay) {
+	if (*settings->relay) {
+		relay_url(settings->relay, s->output, sizeof(s->output));
+	} else {
 		n = snprintf(s->output, sizeof(s->output), "%s/lttng-%s", directory,
 			     s->name + (strncmp(s->name, "waylay-", 7) == 0 ? 7 : 0));
 		if (n < 0 || (size_t)n >= sizeof(s->output))

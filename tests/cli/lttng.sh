@@ -177,7 +177,6 @@ assert r["totals"]["synchronizations"] >= 21, r["totals"]
 assert len(r["processes"]) == 1, r["processes"]
 EOF
 one_line 1 "no relay daemon answers there" waylay report "net://127.0.0.1:$((port + 3))/host/x/y"
-one_line 0 "is no HOST or HOST:PORT" waylay run --sink lttng --relay host:port -q --no-export -- true
 
 # --- a session that somebody else made
 { timeout 20 lttng create theirs --output="$PWD/theirs" && timeout 20 lttng enable-event -u -s theirs 'other:*' &&

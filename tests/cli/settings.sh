@@ -31,6 +31,7 @@ bad_values() { # TYPE: one a line
 	SINK) printf '%s\n' '' ctf ;;
 	TIME) printf '%s\n' '' 5 -1s 1.5s 3days 99999999999h ;;
 	STEPS) printf '%s\n' 3 3:3 4:3 : a:b 1:2:3 -1:4 ;;
+	RELAY) printf '%s\n' host:port host: host:0 host:65535 :5342 '[::1]:99999' "$long" ;;
 	DIR) printf '%s\n' '' "$long" ;;
 	TEXT) printf '%s\n' "$long" ;;
 	*) echo "a type of settings that this test does not know: $1" >&2 ;;

@@ -110,6 +110,8 @@ static void good_values(void **state)
 	assert_true(s.steps.first == 7 && s.steps.end == 23);
 	assert_int_equal(read_one(&s, "WAYLAY_ONLY_STEPS=", err, sizeof(err)), 0);
 	assert_int_equal(s.steps.end, 0);
+	assert_int_equal(read_one(&s, "WAYLAY_RELAY=host", err, sizeof(err)), 0);
+	assert_int_equal(read_one(&s, "WAYLAY_RELAY=", err, sizeof(err)), 0);
 	/* What tests put there is no setting. */
 	assert_int_equal(read_one(&s, "WAYLAY_BUILD=/x", err, sizeof(err)), 0);
 	assert_int_equal(read_one(&s, "WAYLAY_TEST_LIMIT=3", err, sizeof(err)), 0);
@@ -147,6 +149,10 @@ static void bad_values(void **state)
 		"WAYLAY_ONLY_STEPS=5:4",
 		"WAYLAY_ONLY_STEPS=1:2:3",
 		"WAYLAY_ONLY_STEPS=:",
+		"WAYLAY_RELAY=host:port",
+		"WAYLAY_RELAY=host:65535",
+		"WAYLAY_RELAY=:5342",
+		"WAYLAY_RELAY=[::1]:",
 		"WAYLAY_DIR=",
 		"WAYLAY_NO_SUCH=1",
 		"WAYLAY_=1",
@@ -172,6 +178,28 @@ static void bad_values(void **state)
 	huge[sizeof(huge) - 1] = '\0';
 	assert_int_equal(read_one(&s, huge, err, sizeof(err)), -EINVAL);
 	assert_true(strlen(err) < 200);
+}
+
+static void relays(void **state)
+{
+	static const struct {
+		const char *value;
+		int host_length;
+		unsigned port;
+	} good[] = {
+		{"host", 4, WL_RELAY_PORT},  {"10.2.3.5:7", 8, 7},
+		{"host:65534", 4, 65534},    {"[fe80::1]:4321", 9, 4321},
+		{"[::1]", 5, WL_RELAY_PORT}, {"fe80::1:2", 9, WL_RELAY_PORT},
+	};
+	int host_length;
+	unsigned port;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_true(wl_relay_parse(good[i].value, &host_length, &port));
+		assert_int_equal(host_length, good[i].host_length);
+		assert_int_equal(port, good[i].port);
+	}
 }
 
 static void nearest_is_named(void **state)
@@ -208,9 +236,13 @@ static void errors_are_one_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_are_well_formed), cmocka_unit_test(defaults),
-		cmocka_unit_test(good_values),          cmocka_unit_test(bad_values),
-		cmocka_unit_test(nearest_is_named),     cmocka_unit_test(errors_are_one_line),
+		cmocka_unit_test(rows_are_well_formed),
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(good_values),
+		cmocka_unit_test(bad_values),
+		cmocka_unit_test(relays),
+		cmocka_unit_test(nearest_is_named),
+		cmocka_unit_test(errors_are_one_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

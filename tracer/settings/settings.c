@@ -73,6 +73,8 @@ const char *wl_setting_accepts(const struct wl_setting *row)
 		return "up to 4 of 'held > TIME' and 'RANGE > TIME', with commas between, or nothing";
 	case WL_SETTING_SINK:
 		return "spool or lttng";
+	case WL_SETTING_RELAY:
+		return "HOST or HOST:PORT, a port from 1 to 65534 ([ADDRESS]:PORT for IPv6)";
 	case WL_SETTING_TEXT:
 		break;
 	}
@@ -249,6 +251,33 @@ static bool parse_triggers(const char *value, struct wl_triggers *triggers)
 	return true;
 }
 
+/* The relay daemon takes data on the port after the one for control. */
+bool wl_relay_parse(const char *value, int *host_length, unsigned *port)
+{
+	const char *colon = strrchr(value, ':'), *rest;
+	uint64_t number;
+
+	*host_length = (int)strlen(value);
+	*port = WL_RELAY_PORT;
+	if (colon && !strchr(colon, ']') && (value[0] == '[' || strchr(value, ':') == colon)) {
+		if (!parse_number(colon + 1, &number, &rest) || *rest || number < 1 ||
+		    number > 65534)
+			return false;
+		*port = (unsigned)number;
+		*host_length = (int)(colon - value);
+	}
+	return *host_length > 0 && *host_length <= WL_RELAY_HOST_MAX;
+}
+
+static bool parse_relay(const char *value, const char **result)
+{
+	int host_length;
+	unsigned port;
+
+	*result = value;
+	return !*value || wl_relay_parse(value, &host_length, &port);
+}
+
 /* Checks and stores; false if the value is not one of the type's. */
 static bool store(void *where, enum wl_setting_type type, const char *value)
 {
@@ -282,6 +311,8 @@ static bool store(void *where, enum wl_setting_type type, const char *value)
 			return false;
 		*(enum wl_sink_kind *)where = (enum wl_sink_kind)which;
 		return true;
+	case WL_SETTING_RELAY:
+		return parse_relay(value, where);
 	case WL_SETTING_TIME:
 		return wl_time_parse(value, where);
 	case WL_SETTING_STEPS:

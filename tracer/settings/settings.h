@@ -74,6 +74,8 @@ struct wl_settings {
 };
 
 #define WL_STACK_DEPTH_MAX 128
+#define WL_RELAY_PORT      5342 /* LTTng's own default for control; data goes to the next one */
+#define WL_RELAY_HOST_MAX  1024
 
 enum wl_setting_type {
 	WL_SETTING_BOOL,
@@ -89,6 +91,7 @@ enum wl_setting_type {
 	WL_SETTING_STEPS,
 	WL_SETTING_TRIGGER,
 	WL_SETTING_SINK,
+	WL_SETTING_RELAY,
 };
 
 struct wl_setting {
@@ -119,6 +122,8 @@ int wl_setting_parse(struct wl_settings *settings, const struct wl_setting *row,
 /* A time such as 5s, 200ms, 50us, 1.5s is not one: whole numbers of ns, us, ms, s, m, h; 0 needs no
  * unit. False when it is not understood. */
 bool wl_time_parse(const char *value, uint64_t *ns);
+/* HOST, HOST:PORT or [IPV6]:PORT: how much of it is the host, and the port. False when it is none of them. */
+bool wl_relay_parse(const char *value, int *host_length, unsigned *port);
 /* Defaults, then every WAYLAY_* variable of the environment (NULL-terminated "NAME=value" strings,
  * which must outlive settings). 0, or -EINVAL with one line in err. */
 int wl_settings_read(struct wl_settings *settings, char *const *environment, char *err,
