@@ -28,18 +28,10 @@ for candidate in ${WAYLAY_TEST_PYTHONS:-} "${HOME:-}"/.pyenv/versions/3.*/bin/py
 	versions="$versions $version"
 	pythons="$pythons $candidate"
 done
+kinds=$(echo "$versions" | sed 's/cpython\(3\.[0-9]*\)[^ ]*[0-9]\(t*\)[^ ]*/\1\2/g')
 missing=
 for wanted in 3.9 3.10 3.11 3.12 3.13 3.13t 3.14 3.14t; do
-	case $wanted in
-	*t) here_is="cpython${wanted%t}.[0-9]*t" ;;
-	*) here_is="cpython$wanted.[0-9]*[0-9]" ;;
-	esac
-	found=
-	for version in $versions; do
-		# shellcheck disable=SC2254 # a pattern
-		case $version in $here_is) found=1 ;; esac
-	done
-	[ -n "$found" ] || missing="$missing $wanted"
+	case " $kinds " in *" $wanted "*) ;; *) missing="$missing $wanted" ;; esac
 done
 [ -n "$pythons" ] || { echo "no CPython 3.9 or newer with ctypes" && exit 77; }
 
