@@ -18,6 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FOOTER 32 /* index's offset and bytes, checksum, count, magic */
 
+/* Magic numbers, without a NUL. */
+static const char begins[8] = {'W', 'A', 'Y', 'P', 'A', 'C', 'K', '1'};
+static const char ends[8] = {'P', 'A', 'C', 'K', 'E', 'N', 'D', '1'};
+
 static void put_right(uint8_t *bytes, size_t size)
 {
 	uint64_t index;
@@ -25,8 +29,8 @@ static void put_right(uint8_t *bytes, size_t size)
 
 	if (size < FOOTER + 8)
 		return;
-	memcpy(bytes, "WAYPACK1", 8);
-	memcpy(bytes + size - 8, "PACKEND1", 8);
+	memcpy(bytes, begins, sizeof(begins));
+	memcpy(bytes + size - sizeof(ends), ends, sizeof(ends));
 	memcpy(&index, bytes + size - FOOTER, sizeof(index));
 	index %= size - FOOTER + 1;
 	memcpy(bytes + size - FOOTER, &index, sizeof(index));

@@ -270,7 +270,7 @@ uint64_t ctf_write(const char *folder, const struct ctf_write *how)
 
 	metadata(folder, how);
 	for (unsigned s = 0; s < how->streams; s++) {
-		uint64_t now = BEGINS_NS + s * 17, n = s, last = now;
+		uint64_t now = BEGINS_NS + s * 17, n = s, last;
 		struct bytes b = {0};
 		char name[32];
 

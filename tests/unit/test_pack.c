@@ -149,7 +149,7 @@ struct bytes {
 static struct bytes pack_bytes(const char *path)
 {
 	struct bytes b;
-	struct stat st;
+	struct stat st = {0};
 	FILE *f = fopen(path, "rb");
 
 	assert_true(f && stat(path, &st) == 0);

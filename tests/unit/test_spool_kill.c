@@ -343,7 +343,7 @@ static void file_look(const char *path)
 {
 	struct spool_header h;
 	uint64_t chunks;
-	struct stat st;
+	struct stat st = {0};
 	bool edge = false, taken_over = false, wrapped = false;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 

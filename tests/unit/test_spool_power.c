@@ -40,9 +40,11 @@ static void writer(void)
 		atomic_store(&shared->recorded, n + 1);
 		if (n % 5003 == 0)
 			spool_housekeep();
-		while (n + 1 >= BEFORE + AFTER)
-			pause();
+		if (n + 1 >= BEFORE + AFTER)
+			break;
 	}
+	for (;;)
+		pause();
 }
 
 static void wait_for(uint64_t events)

@@ -324,7 +324,7 @@ static int events_all(struct packets *p)
 {
 	int rc = 0;
 
-	p->heap = calloc(p->count + 1u, sizeof(*p->heap));
+	p->heap = calloc(p->count + 1u, sizeof(struct stream *));
 	if (!p->heap)
 		return -ENOMEM;
 	for (unsigned i = 0; i < p->count && rc >= 0; i++) {
@@ -366,6 +366,8 @@ static int stream_add(struct packets *p, const char *folder, const char *name)
 		p->streams = streams;
 		p->room = room;
 	}
+	if (!p->streams)
+		return -ENOMEM;
 	s = &p->streams[p->count];
 	memset(s, 0, sizeof(*s));
 	s->fd = open(path, O_RDONLY | O_CLOEXEC);

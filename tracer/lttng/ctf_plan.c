@@ -274,7 +274,7 @@ static bool plans_grow(struct ctf_decoding *d)
 
 	if ((d->plan_count + 1) * 2 <= d->plan_room)
 		return true;
-	plans = calloc(room, sizeof(*plans));
+	plans = calloc(room, sizeof(struct ctf_plan *));
 	if (!plans)
 		return false;
 	for (size_t i = 0; i < d->plan_room; i++)

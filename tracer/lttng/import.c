@@ -123,7 +123,7 @@ const struct wl_event_type *import_type(struct import *import, const char *name,
 
 	if (!type || !own ||
 	    !grow((void **)&import->types, import->type_count, &import->type_capacity,
-		  sizeof(*import->types))) {
+		  sizeof(struct wl_event_type *))) {
 		free(type);
 		free(own);
 		return NULL;

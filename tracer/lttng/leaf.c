@@ -127,7 +127,7 @@ static uint32_t word_at(const char *at)
 static char *file_read(const char *path, size_t *size, int *rc)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
+	struct stat st = {0};
 	char *text = NULL;
 	ssize_t n = 1;
 
