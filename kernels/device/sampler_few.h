@@ -21,7 +21,7 @@
 struct few {
 	const struct sampler_args *a;
 	struct sampler_few_shared *sh;
-	u32 sample, chunks; /* chunks of as many items as threads */
+	u32 sample;
 	u32 key[FEW_EACH];
 	u32 positive, negative, drawn; /* bit j: of item j */
 	u32 want[2];
@@ -163,14 +163,14 @@ DEV_FN void few_place(const struct few *f)
 
 DEV_FN void few_run(const struct sampler_args *a, u32 label_bytes)
 {
-	struct few f = {
-		a, (struct sampler_few_shared *)dev_shared(), DEV_BLOCK_X, 0, {0}, 0, 0, 0, {0, 0}};
-	const unsigned char *labels =
-		(const unsigned char *)a->labels + (u64)f.sample * a->n * label_bytes;
+	struct few f = {a, (struct sampler_few_shared *)dev_shared(), 0, {0}, 0, 0, 0, {0, 0}};
+	const unsigned char *labels;
 	u64 label[FEW_EACH];
 	struct sampler_keys keys;
 	u32 rank, total, slot = DEV_TID;
 
+	f.sample = DEV_BLOCK_X;
+	labels = (const unsigned char *)a->labels + (u64)f.sample * a->n * label_bytes;
 	DEV_UNROLL
 	for (u32 j = 0; j < FEW_EACH; j++)
 		label[j] = load_label(labels, j * SAMPLER_FEW_THREADS + DEV_TID, a->n, label_bytes);

@@ -11,13 +11,13 @@
 
 #include "tbe_common.h"
 
-#define SORT_WARPS (TBE_SORT_BLOCK / 32)
-#define SORT_EACH  (TBE_SORT_TILE / TBE_SORT_BLOCK) /* entries a thread */
-#define SORT_BAGS  1024                             /* offsets kept in shared memory */
-#define SORT_BINS  (1 << TBE_SORT_BITS)
-#define SORT_OWN   (SORT_BINS / TBE_SORT_BLOCK) /* digits a thread */
-#define SORT_BLOCKS 2 /* a multiprocessor */
-#define SORT_LOOK 4 /* tiles looked back at a time */
+#define SORT_WARPS  (TBE_SORT_BLOCK / 32)
+#define SORT_EACH   (TBE_SORT_TILE / TBE_SORT_BLOCK) /* entries a thread */
+#define SORT_BAGS   1024                             /* offsets kept in shared memory */
+#define SORT_BINS   (1 << TBE_SORT_BITS)
+#define SORT_OWN    (SORT_BINS / TBE_SORT_BLOCK) /* digits a thread */
+#define SORT_BLOCKS 2                            /* a multiprocessor */
+#define SORT_LOOK   4                            /* tiles looked back at a time */
 
 /* One block: where the entries of every feature and table go, and which table each tile is of. */
 DEV_KERNEL(TBE_SINGLE_BLOCK, tbe_sort_segments)(DEV_PARAM struct tbe_args a)
