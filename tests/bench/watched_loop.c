@@ -62,6 +62,7 @@ int main(int argc, char **argv)
 	if (!ns || spool_clock_choose("auto", &settings.clock) != 0 ||
 	    spool_writer_open(&settings) != 0) {
 		(void)fprintf(stderr, "watched_loop: %s\n", spool_error());
+		free(ns);
 		return 1;
 	}
 	api = spool_intern_string("cuStreamSynchronize", 19);
@@ -75,5 +76,6 @@ int main(int argc, char **argv)
 	spool_writer_end();
 	qsort(ns, (size_t)bursts, sizeof(*ns), by_value);
 	printf("%.2f %.2f\n", ns[0], ns[bursts / 2]);
+	free(ns);
 	return 0;
 }

@@ -79,3 +79,9 @@ PYTHONDONTWRITEBYTECODE=1 python3 named.py "$here/named.html" || fail "evil name
 cd "$WAYLAY_SOURCE" || exit 1
 PYTHONDONTWRITEBYTECODE=1 python3 tests/cli/page.py "$here/page.html" "$here/report.json" \
 	${WAYLAY_TEST_PICTURES:+"$WAYLAY_TEST_PICTURES"}
+# A million events stay usable: measured where there is time for it.
+if [ -n "${WAYLAY_TEST_LONG:-}" ]; then
+	"$build/tests/make_recording" "$here/million" 1200000 4 || fail "a recording of a million events"
+	waylay report --html "$here/million.html" "$here/million" || fail "a page of a million events"
+	PYTHONDONTWRITEBYTECODE=1 python3 tests/bench/page_speed.py "$here/million.html" limits || fail "a million events are slow"
+fi
