@@ -154,7 +154,7 @@ static struct bytes pack_bytes(const char *path)
 
 	assert_true(f && stat(path, &st) == 0);
 	b.size = (size_t)st.st_size;
-	b.at = malloc(b.size);
+	b.at = malloc(b.size + 1);
 	assert_non_null(b.at);
 	assert_int_equal(fread(b.at, 1, b.size, f), b.size);
 	(void)fclose(f);

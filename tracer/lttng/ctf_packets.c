@@ -369,7 +369,7 @@ static int stream_add(struct packets *p, const char *folder, const char *name)
 	if (!p->streams)
 		return -ENOMEM;
 	s = &p->streams[p->count];
-	memset(s, 0, sizeof(*s));
+	*s = (struct stream){.fd = -1};
 	s->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (s->fd < 0)
 		return -errno;
@@ -382,13 +382,14 @@ static int streams_find(struct packets *p, const char *folder)
 {
 	DIR *directory = opendir(folder);
 	struct dirent *entry;
-	int rc = directory ? 0 : -errno;
+	int rc = 0;
 
+	if (!directory)
+		return -EIO;
 	while (!rc && (entry = readdir(directory)))
 		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "metadata") != 0)
 			rc = p->count < STREAMS_MAX ? stream_add(p, folder, entry->d_name) : -E2BIG;
-	if (directory)
-		(void)closedir(directory);
+	(void)closedir(directory);
 	return rc;
 }
 
