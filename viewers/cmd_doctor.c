@@ -7,8 +7,10 @@
 #include "viewers/viewers.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -116,17 +118,28 @@ static void fabric(void)
 #endif
 }
 
+/* Where recordings would go; of a directory that is yet to be made, the one to make it in. */
 static void directory(void)
 {
-	const char *path = getenv("WAYLAY_DIR");
+	const char *wanted = getenv("WAYLAY_DIR");
+	char path[PATH_MAX], bytes[24], *slash;
 	struct statvfs fs;
-	char bytes[24];
 
-	if (!path || !*path)
-		path = ".";
-	if (access(path, W_OK) != 0) {
+	(void)snprintf(path, sizeof(path), "%s", wanted && *wanted ? wanted : "waylay-out");
+	while (access(path, F_OK) != 0 && errno == ENOENT && strcmp(path, ".") != 0) {
+		slash = strrchr(path, '/');
+		if (!slash)
+			(void)snprintf(path, sizeof(path), ".");
+		else if (slash == path)
+			slash[1] = '\0';
+		else
+			*slash = '\0';
+	}
+	if (access(path, W_OK | X_OK) != 0) {
 		problems++;
-		line("recordings", false, "%s is not writable; say another place with --dir", path);
+		line("recordings", false,
+		     "%s is no directory that can be written to; say another place with --dir",
+		     path);
 		return;
 	}
 	if (statvfs(path, &fs) == 0)

@@ -147,7 +147,10 @@ static void doubt_range(const char *name, const struct range_stat *range,
 	if (!*name)
 		doubt(verdict, "no steps were found: name their NVTX range with --range");
 	else if (!range)
-		doubt(verdict, "there is no range '%.80s' in the recording", name);
+		doubt(verdict,
+		      "there is no range '%.80s' in the recording (one that began before the process's "
+		      "first CUDA or fabric object is not recorded)",
+		      name);
 	else if (range->unclosed)
 		doubt(verdict, "%llu instance%s of '%.80s' did not end",
 		      (unsigned long long)range->unclosed, range->unclosed == 1 ? "" : "s", name);

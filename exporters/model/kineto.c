@@ -17,6 +17,7 @@
 
 #define NAME_MAX_BYTES 4096
 #define DEPTH_MAX      64
+#define TIME_MOST_NS   (INT64_MAX / 4) /* the year 2043: of these three can be added */
 
 struct kineto_call {
 	int64_t tid, begin_ns, end_ns;
@@ -221,6 +222,12 @@ static void skip_value(struct scanner *scanner, unsigned depth)
 	take(scanner);
 }
 
+/* A file may say any time; one that no run can have had is as good as the most. */
+static int64_t bounded(int64_t ns)
+{
+	return ns > TIME_MOST_NS ? TIME_MOST_NS : ns < -TIME_MOST_NS ? -TIME_MOST_NS : ns;
+}
+
 /* Microseconds with any number of decimals, as nanoseconds. */
 static int64_t parse_us(const char *text)
 {
@@ -240,7 +247,7 @@ static int64_t parse_us(const char *text)
 	for (decimals = decimals < 0 ? 0 : decimals; decimals < 3 && ns < INT64_MAX / 10;
 	     decimals++)
 		ns *= 10;
-	return minus ? -ns : ns;
+	return bounded(minus ? -ns : ns);
 }
 
 /* --- events ------------------------------------------------------------------------------------- */
@@ -380,9 +387,9 @@ static int keep(struct kineto *kineto, const struct event *event)
 		if (!more)
 			return -ENOMEM;
 		kineto->calls = more;
-		more[kineto->call_count++] =
-			(struct kineto_call){event->tid, event->ts_ns, event->ts_ns + event->dur_ns,
-					     event->row.correlation};
+		more[kineto->call_count++] = (struct kineto_call){
+			event->tid, event->ts_ns, bounded(event->ts_ns + event->dur_ns),
+			event->row.correlation};
 		return 0;
 	}
 
@@ -395,7 +402,7 @@ static int keep(struct kineto *kineto, const struct event *event)
 	more += kineto->row_count++;
 	*more = event->row;
 	more->begin_ns = event->ts_ns;
-	more->end_ns = event->ts_ns + (event->dur_ns > 0 ? event->dur_ns : 0);
+	more->end_ns = bounded(event->ts_ns + (event->dur_ns > 0 ? event->dur_ns : 0));
 	more->category = categories[which].category;
 	more->name = text_keep(kineto->texts, *event->name ? event->name : more->category);
 	return 0;
@@ -547,7 +554,8 @@ static int find_process(const struct kineto *kineto, const struct model *model,
 static int place(struct kineto *kineto, const struct model *model)
 {
 	struct trace_clock reference = model_reference(model);
-	int64_t shift = kineto->base_ns - reference.realtime_ns + reference.boottime_ns;
+	int64_t shift = bounded(bounded(kineto->base_ns) - bounded(reference.realtime_ns) +
+				bounded(reference.boottime_ns));
 	int64_t span[2] = {INT64_MAX, INT64_MIN};
 
 	for (unsigned i = 0; i < kineto->row_count; i++) {

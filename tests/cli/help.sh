@@ -59,6 +59,13 @@ one_line 125 "no budget given" waylay run --range step -- true
 one_line 125 "--output: no file given" waylay run --output= -- true
 
 one_line 64 "'x' is one word too many" waylay doctor x
+# A directory for recordings that `waylay run` would make is no problem; one that cannot be is.
+waylay doctor >out 2>err
+grep -q 'ok   recordings  *\., .* free' out || fail "no waylay-out yet"
+WAYLAY_DIR=$PWD/new/deep waylay doctor >out 2>err
+grep -qF "$PWD, " out || fail "a directory to be made"
+WAYLAY_DIR=$PWD/out waylay doctor >out 2>err && fail "a file is said to do for recordings"
+grep -qF "$PWD/out is no directory that can be written to" out || fail "a file for recordings"
 one_line 64 "two recordings are needed, not 1" waylay diff x
 one_line 64 "two recordings are needed, not 3" waylay diff x y z
 one_line 1 "reading x: No such file" waylay diff x y

@@ -44,6 +44,7 @@ open('cut.json', 'w').write(text[:len(text) // 2])
 # Of another process; of the same number at another time; with nothing of a GPU.
 open('other.json', 'w').write(text.replace('"pid": %d,' % pid, '"pid": %d,' % (pid + 1)))
 open('later.json', 'w').write(text.replace(str(base), str(base + 10 ** 12)))
+open('never.json', 'w').write(text.replace(str(base), str(2 ** 63 - 1)).replace('"dur": ', '"dur": 9223372036854775'))
 open('cpu.json', 'w').write(text.replace('"cat": "kernel"', '"cat": "gpu_user_annotation"'))
 # The names of categories before PyTorch 1.11.
 old = text.replace('"cuda_runtime"', '"Runtime"').replace('"kernel"', '"Kernel"')
@@ -78,14 +79,14 @@ done
 
 # --- what is no such file
 rm trace.pftrace
-for file in cut.json rec.jsonl out nowhere.json other.json later.json cpu.json; do
+for file in cut.json rec.jsonl out nowhere.json other.json later.json never.json cpu.json; do
 	! waylay export rec --with "$file" -o trace.pftrace 2>err || fail "$file was taken"
 	[ "$(wc -l <err)" = 1 ] || fail "words about $file"
 	grep -q "$file: " err || fail "words about $file"
 	[ ! -e trace.pftrace ] || fail "a trace with $file"
 	cat err >>words
 done
-[ "$(grep -c 'give the trace of the same run' words)" = 2 ] || fail "words about other processes"
+[ "$(grep -c 'give the trace of the same run' words)" = 3 ] || fail "words about other processes"
 grep -q 'cpu.json: holds nothing that a GPU did' words || fail "words about a file without a GPU"
 status=0
 waylay export rec -f chrome --with kineto.json 2>err || status=$?
