@@ -26,6 +26,21 @@ static int failed(char *err, size_t err_size, const char *doing, const char *pat
 	return error;
 }
 
+/* What a run left cannot be had again, so that nothing made from it may take its place: `export -o` with the
+ * name of its own input, mostly. How they begin: docs/spool-format.md, docs/pack-format.md. */
+static bool is_recording(const char *path)
+{
+	char magic[8] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool ours = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
+		    (memcmp(magic, "WAYSPOOL", sizeof(magic)) == 0 ||
+		     memcmp(magic, "WAYPACK1", sizeof(magic)) == 0);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return ours;
+}
+
 bool output_stopped(const struct output *output)
 {
 	const struct export_options *options = output->options;
@@ -51,6 +66,13 @@ int output_open(struct output *output, const char *path, const struct export_opt
 	if (!stat(path, &stat_buf) && !S_ISREG(stat_buf.st_mode)) {
 		output->fd = open(path, O_WRONLY | O_CLOEXEC);
 		return output->fd < 0 ? failed(err, err_size, "opening", path, -errno) : 0;
+	}
+	if (is_recording(path)) {
+		(void)snprintf(
+			err, err_size,
+			"writing %s: it is a recording, which is not overwritten: choose another name",
+			path);
+		return -EEXIST;
 	}
 	if (asprintf(&output->temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
 		output->temporary = NULL;

@@ -4,6 +4,8 @@
  */
 #include "viewers/viewers.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -39,6 +41,17 @@ static void help(FILE *out)
 			   "  mpirun -n 8 waylay run -- ./app && waylay report\n");
 }
 
+/* What a command says is its result: words that did not arrive are no success. */
+static int said(int status)
+{
+	int error = fflush(stdout) ? errno : ferror(stdout) ? EIO : 0;
+
+	if (!error || status != EXIT_HOLDS)
+		return status;
+	say("writing to standard output: %s", strerror(error));
+	return EXIT_EXCEEDED;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -47,17 +60,17 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		(void)puts("waylay " WAYLAY_VERSION);
-		return EXIT_HOLDS;
+		return said(EXIT_HOLDS);
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 	    strcmp(argv[1], "help") == 0) {
 		help(stdout);
-		return EXIT_HOLDS;
+		return said(EXIT_HOLDS);
 	}
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
-		return commands[i].run(argc - 1, argv + 1);
+		return said(commands[i].run(argc - 1, argv + 1));
 	}
 	say("there is no command '%s'; 'waylay --help' lists them", argv[1]);
 	return EXIT_USAGE;

@@ -5,6 +5,7 @@
  */
 #include "viewers/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -186,7 +187,10 @@ int options_parse(const struct command_line *line, int argc, char **argv)
 			refuse(line, places, count, got, argv);
 		if (place->row == &help_row) {
 			help(line);
-			exit(fflush(stdout) == 0 ? EXIT_HOLDS : EXIT_EXCEEDED);
+			if (fflush(stdout) == 0)
+				exit(EXIT_HOLDS);
+			say("writing to standard output: %s", strerror(errno));
+			exit(EXIT_EXCEEDED);
 		}
 		*err = '\0';
 		if (place->group->take(place->group->user, place->row->key,

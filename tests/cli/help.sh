@@ -59,6 +59,12 @@ one_line 125 "no budget given" waylay run --range step -- true
 one_line 125 "--output: no file given" waylay run --output= -- true
 
 one_line 64 "'x' is one word too many" waylay doctor x
+# Words that did not arrive are no success.
+for command in doctor --help --version "run --help"; do
+	# shellcheck disable=SC2086
+	waylay $command >/dev/full 2>err && fail "$command to a full device"
+	grep -q 'No space left on device' err || fail "$command to a full device"
+done
 # A directory for recordings that `waylay run` would make is no problem; one that cannot be is.
 waylay doctor >out 2>err
 grep -q 'ok   recordings  *\., .* free' out || fail "no waylay-out yet"

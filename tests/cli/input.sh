@@ -85,6 +85,20 @@ says out "EXCEEDED"
 rm runs/random.wspool
 expect 0 waylay check --max-syncs 99999 runs
 
+# --- what is made from a recording never takes the place of one
+cp "$spool" kept.wspool
+one_line 0 "kept.wpack: 1 file" waylay pack -o kept.wpack kept.wspool
+cp kept.wpack same.wpack
+for file in kept.wspool kept.wpack; do
+	for command in "export -o" "export -f sqlite -o" "report --html"; do
+		# shellcheck disable=SC2086
+		one_line 1 "writing $file: it is a recording" waylay $command $file kept.wspool
+	done
+	expect 2 waylay check --max-syncs 99999 --json $file kept.wspool
+done
+cmp kept.wspool "$spool" || fail "a recording was overwritten"
+cmp kept.wpack same.wpack || fail "a pack was overwritten"
+
 # --- one that may not be read, in a place that may
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	open=$(mktemp -d)
