@@ -651,9 +651,22 @@ unsigned kineto_process(const struct kineto *kineto)
 	return (unsigned)kineto->process;
 }
 
-uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns)
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns,
+			    int64_t end_ns)
 {
 	unsigned low = 0, high = kineto->call_count;
+	int64_t longest = -1;
+	uint32_t found = 0;
 
 	/* The last call of the thread that began by then. */
 	while (low < high) {
@@ -665,11 +678,21 @@ uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t be
 		else
 			high = middle;
 	}
-	/* The innermost of those around it. */
-	for (unsigned i = low, tried = 0; i-- > 0 && kineto->calls[i].tid == tid && tried < 16;
-	     tried++) {
-		if (kineto->calls[i].end_ns >= begin_ns)
-			return kineto->calls[i].correlation;
+	/* A runtime call is around ours, a driver's is seen by CUPTI inside the driver and so inside ours; the
+	 * clocks differ by little, but calls follow each other closely: the one that shares most time with ours
+	 * (and no less than half of the shorter), of those around it the innermost. */
+	for (unsigned i = low < kineto->call_count ? low + 1 : low, tried = 0;
+	     i-- > 0 && tried < 17; tried++) {
+		const struct kineto_call *call = &kineto->calls[i];
+		int64_t shared = least(call->end_ns, end_ns) - most(call->begin_ns, begin_ns);
+
+		if (call->tid != tid && i < low)
+			break;
+		if (call->tid == tid && shared > longest &&
+		    2 * shared >= least(call->end_ns - call->begin_ns, end_ns - begin_ns)) {
+			longest = shared;
+			found = call->correlation;
+		}
 	}
-	return 0;
+	return found;
 }

@@ -21,7 +21,8 @@ unsigned kineto_row_count(const struct kineto *kineto);
 const struct kineto_row *kineto_row(const struct kineto *kineto, unsigned index);
 /* The process of the model that the file is of: its index. */
 unsigned kineto_process(const struct kineto *kineto);
-/* The correlation of the runtime or driver call around a call of that thread's, 0 none. */
-uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns);
+/* The correlation of the runtime call around a call of that thread's, or of the driver call in it; 0 none. */
+uint32_t kineto_correlation(const struct kineto *kineto, int64_t tid, int64_t begin_ns,
+			    int64_t end_ns);
 
 #endif

@@ -71,7 +71,7 @@ static void put_submission(struct thread_export *export, const struct nest_item 
 	if (with && kineto_process(with) == export->process->index)
 		correlation =
 			kineto_correlation(with, export->process->threads[export->thread].info.tid,
-					   item->event.begin_ns);
+					   item->event.begin_ns, item->event.end_ns);
 	if (correlation == export->correlation)
 		correlation = 0;
 	if (correlation)
