@@ -129,7 +129,8 @@ int spool_file_create(const struct spool_settings *settings, const char *host,
 /* Moves the descriptor out of the way of the job's own. Where the job's limit on descriptors leaves no
  * place there it is closed (-1), and opened whenever the file has to grow. */
 int spool_file_keep(int fd);
-/* Makes the file at least `bytes` long, every block of it reserved. */
+/* Makes the file at least `bytes` long, every block of it reserved; `ahead` more where that is to be had. With
+ * no `ahead` it is done before anybody needs it: that it failed then keeps no record from trying. */
 bool spool_file_reserve(struct spool_writer *w, uint64_t bytes, uint64_t ahead,
 			enum trace_drop *why);
 /* At the opening: the same on a descriptor. 0 or -errno. */

@@ -20,6 +20,7 @@
 #define DESCRIPTOR_LEAST 200 /* above what a job counts on getting */
 #define ATTEMPTS         64
 #define RETRY_NS         SPOOL_SECOND_NS
+#define RETRY_SOON_NS    (SPOOL_SECOND_NS / 100)
 
 char spool_path[PATH_MAX];
 unsigned spool_keep_free_percent;
@@ -284,7 +285,7 @@ static void say_unreachable(struct spool_writer *w, int error)
 	spool_attribute("spool.unreachable", text);
 }
 
-static bool grow(struct spool_writer *w, uint64_t have, uint64_t want)
+static bool grow(struct spool_writer *w, uint64_t have, uint64_t want, uint64_t *retry_ns)
 {
 	int fd, cancel;
 	bool grown;
@@ -292,8 +293,12 @@ static bool grow(struct spool_writer *w, uint64_t have, uint64_t want)
 	/* A thread that is to be cancelled is not cancelled here, where the job does not expect it. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	fd = descriptor_take(w);
-	if (fd < 0)
+	*retry_ns = RETRY_NS;
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			*retry_ns = RETRY_SOON_NS; /* a job has them all for a moment */
 		say_unreachable(w, errno);
+	}
 	grown = fd >= 0 && grow_by(w, fd, have, want);
 	descriptor_give(fd);
 	pthread_setcancelstate(cancel, &cancel);
@@ -303,7 +308,7 @@ static bool grow(struct spool_writer *w, uint64_t have, uint64_t want)
 bool spool_file_reserve(struct spool_writer *w, uint64_t bytes, uint64_t ahead,
 			enum trace_drop *why)
 {
-	uint64_t have = atomic_load(&w->header->reserved_bytes), want, now;
+	uint64_t have = atomic_load(&w->header->reserved_bytes), want, now, retry_ns;
 
 	if (bytes <= have)
 		return true;
@@ -316,11 +321,11 @@ bool spool_file_reserve(struct spool_writer *w, uint64_t bytes, uint64_t ahead,
 	if (now < atomic_load(&w->retry_ns))
 		return false;
 	want = bytes + ahead < w->mapped_bytes ? bytes + ahead : w->mapped_bytes;
-	if (grow(w, have, want) || (want > bytes && grow(w, have, bytes)))
+	if (grow(w, have, want, &retry_ns) || (want > bytes && grow(w, have, bytes, &retry_ns)))
 		return true;
 	if (bytes <= atomic_load(&w->header->reserved_bytes))
 		return true;
-	if (!atomic_load(&w->filling))
-		atomic_store(&w->retry_ns, now + RETRY_NS);
+	if (ahead && !atomic_load(&w->filling))
+		atomic_store(&w->retry_ns, now + retry_ns);
 	return false;
 }
