@@ -8,6 +8,7 @@
  * before they are written to. Records are 48 bytes long. Shown: the fastest and the median burst, and
  * what they are over the bare call. Then several threads at once: each one's own processor time.
  */
+#include "tests/bench/record_calls.h"
 #include "tracer/spool/spool.h"
 
 #include <pthread.h>
@@ -22,14 +23,6 @@
 
 static volatile uint64_t sink;
 
-/* Each is called from where the compiler cannot see it. */
-#define CALL static __attribute__((noinline)) void
-
-CALL call_bare(uint64_t n)
-{
-	__asm__ volatile("" : : "r"(n));
-}
-
 CALL call_ticks(uint64_t n)
 {
 	__asm__ volatile("" : : "r"(n));
@@ -43,34 +36,6 @@ CALL call_clock(uint64_t n)
 	__asm__ volatile("" : : "r"(n));
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	sink = (uint64_t)ts.tv_nsec;
-}
-
-CALL call_instant(uint64_t n)
-{
-	uint64_t now = spool_now();
-
-	SPOOL_EMIT(ofi_counter, now, now, 0, .cntr = n, .value = n, .api = 1, .status = 0);
-}
-
-CALL call_interval(uint64_t n)
-{
-	uint64_t begin = spool_now();
-
-	__asm__ volatile("" : : "r"(n));
-	SPOOL_EMIT(ofi_counter, begin, spool_now(), 0, .cntr = n, .value = n, .api = 1,
-		   .status = 0);
-}
-
-/* As a call that can block: it also says in its slot that it is under way. */
-CALL call_waiting(uint64_t n)
-{
-	uint64_t begin = spool_now();
-
-	spool_enter(WL_EV_ofi_counter, 1, begin, 0, n);
-	__asm__ volatile("" : : "r"(n));
-	SPOOL_EMIT(ofi_counter, begin, spool_now(), 0, .cntr = n, .value = n, .api = 1,
-		   .status = 0);
-	spool_leave();
 }
 
 static int by_value(const void *a, const void *b)
@@ -143,7 +108,7 @@ static void *thread_measure(void *arg)
 		pthread_mutex_unlock(&house);
 		began = own_seconds();
 		for (uint64_t n = 0; n < EVENTS; n++)
-			call_interval(n);
+			interval(n);
 		ns = (own_seconds() - began) * 1e9 / EVENTS;
 		*least = ns < *least ? ns : *least;
 	}
@@ -193,12 +158,12 @@ static int run(const char *directory, enum spool_clock clock)
 	printf("\n  recording with %-23s %7s %7s %9s %9s\n",
 	       clock == SPOOL_CLOCK_TSC ? "the TSC" : "CLOCK_MONOTONIC", "min ns", "median",
 	       "over bare", "median");
-	measure("bare call", call_bare, true);
+	measure("bare call", bare, true);
 	measure(clock == SPOOL_CLOCK_TSC ? "counter read (rdtsc)" : "clock_gettime",
 		clock == SPOOL_CLOCK_TSC ? call_ticks : call_clock, false);
-	measure("event, one time stamp", call_instant, false);
-	measure("event, begin and end", call_interval, false);
-	measure("event, begin and end, in-flight slot", call_waiting, false);
+	measure("event, one time stamp", instant, false);
+	measure("event, begin and end", interval, false);
+	measure("event, begin and end, in-flight slot", waiting, false);
 	for (unsigned count = 1; count <= THREADS_MOST; count *= 2)
 		measure_threads(count);
 	return 0;

@@ -7,6 +7,7 @@
  * would have it. Bursts with pauses, in which the engines see to their buffers.
  * Prints the fastest and the median burst of one time stamp, and of begin and end, in ns an event.
  */
+#include "tests/bench/record_calls.h"
 #include "tracer/spool/spool.h"
 
 #include <dlfcn.h>
@@ -19,30 +20,6 @@
 #define EVENTS 10007
 
 static const struct sink_ops *sink;
-
-/* Each is called from where the compiler cannot see it. */
-#define CALL static __attribute__((noinline)) void
-
-CALL bare(uint64_t n)
-{
-	__asm__ volatile("" : : "r"(n));
-}
-
-CALL instant(uint64_t n)
-{
-	uint64_t now = spool_now();
-
-	SPOOL_EMIT(ofi_counter, now, now, 0, .cntr = n, .value = n, .api = 0, .status = 0);
-}
-
-CALL interval(uint64_t n)
-{
-	uint64_t begin = spool_now();
-
-	__asm__ volatile("" : : "r"(n));
-	SPOOL_EMIT(ofi_counter, begin, spool_now(), 0, .cntr = n, .value = n, .api = 0,
-		   .status = 0);
-}
 
 static const char *no_text(uint32_t id)
 {

@@ -7,27 +7,13 @@
  * WHICH: bare, instant (one time stamp), interval (begin and end), waiting (an in-flight slot too), longer
  * (an instant and sixteen instructions that have no business there: what a gate must notice).
  */
+#include "tests/bench/record_calls.h"
 #include "tracer/spool/spool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Each is called from where the compiler cannot see it. */
-#define CALL static __attribute__((noinline)) void
-
-CALL bare(uint64_t n)
-{
-	__asm__ volatile("" : : "r"(n));
-}
-
-CALL instant(uint64_t n)
-{
-	uint64_t now = spool_now();
-
-	SPOOL_EMIT(ofi_counter, now, now, 0, .cntr = n, .value = n, .api = 1, .status = 0);
-}
 
 CALL longer(uint64_t n)
 {
@@ -38,26 +24,6 @@ CALL longer(uint64_t n)
 			 "; nop; nop; nop; nop; nop; nop"
 			 :
 			 : "r"(n));
-}
-
-CALL interval(uint64_t n)
-{
-	uint64_t begin = spool_now();
-
-	__asm__ volatile("" : : "r"(n));
-	SPOOL_EMIT(ofi_counter, begin, spool_now(), 0, .cntr = n, .value = n, .api = 1,
-		   .status = 0);
-}
-
-CALL waiting(uint64_t n)
-{
-	uint64_t begin = spool_now();
-
-	spool_enter(WL_EV_ofi_counter, 1, begin, 0, n);
-	__asm__ volatile("" : : "r"(n));
-	SPOOL_EMIT(ofi_counter, begin, spool_now(), 0, .cntr = n, .value = n, .api = 1,
-		   .status = 0);
-	spool_leave();
 }
 
 /* The tool is told to count inside of this function. */
