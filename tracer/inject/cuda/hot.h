@@ -2,10 +2,6 @@
  *
  * The calls that jobs make by the million, in line in their wrappers: what is known of a call stays in
  * registers until it is written to the record. Nothing called here changes errno.
- *
- * The clock is read first: a read waits for all that was begun before it, so that our preparations would
- * be added to the call, and after it they overlap with the call's own beginning. Only after a stack was
- * taken it is read again, since that is longer than many a call.
  */
 #ifndef WAYLAY_TRACER_INJECT_CUDA_HOT_H
 #define WAYLAY_TRACER_INJECT_CUDA_HOT_H
@@ -20,9 +16,9 @@
  * once and in no loop, is recorded here and touches nothing else. */
 CU_HOT void cu_poll_begin(struct cu_poll *call)
 {
-	call->f.begin = spool_now();
 	wl_enter(&wl_depth.cuda, call->f.at);
 	call->f.flags = wl_flags_here();
+	call->f.begin = spool_now();
 }
 
 void cu_poll_end_slow(struct cu_poll *call, CUresult status, uint64_t end);
@@ -52,13 +48,13 @@ CU_HOT void cu_poll_end(struct cu_poll *call, CUresult status)
  * several of them a launch. */
 CU_HOT void cu_order_begin(struct cu_order *call)
 {
-	call->f.begin = spool_now();
 	wl_enter(&wl_depth.cuda, call->f.at);
 	cu_poll_flush();
 	call->f.flags = wl_flags_here();
 	call->ev.stream = cu_stream(call->ev.stream, call->f.per_thread);
 	if (__builtin_expect(cu_stream_captured(call->ev.stream), 0))
 		call->f.flags |= WL_FLAG_CAPTURED;
+	call->f.begin = spool_now();
 }
 
 CU_HOT void cu_order_end(struct cu_order *call, CUresult status)
@@ -78,7 +74,6 @@ CU_HOT void cu_wait_begin(struct cu_wait *call)
 {
 	struct cu_verdict verdict;
 
-	call->f.begin = spool_now();
 	wl_enter(&wl_depth.cuda, call->f.at);
 	cu_poll_flush();
 	call->f.flags = wl_flags_here();
@@ -90,10 +85,8 @@ CU_HOT void cu_wait_begin(struct cu_wait *call)
 	call->ev.rule = verdict.rule;
 	call->ev.cls = verdict.cls;
 	call->ev.api = cu_api(&call->f);
-	if (wl_settings.stacks != WL_STACK_NONE) {
-		call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-		call->f.begin = spool_now();
-	}
+	call->ev.stack = wl_settings.stacks == WL_STACK_NONE ? 0 : wl_stack(WL_STACK_FOR_SYNC);
+	call->f.begin = spool_now();
 	spool_enter(WL_EV_cuda_wait, call->ev.api, call->f.begin, call->ev.stack,
 		    call->ev.object ? call->ev.object : call->ev.stream);
 }
@@ -112,7 +105,6 @@ CU_HOT void cu_wait_end(struct cu_wait *call, CUresult status)
 /* Launches. They block when the queue of the device is full, so they have a slot. */
 CU_HOT void cu_launch_begin(struct cu_launch *call)
 {
-	call->f.begin = spool_now();
 	wl_enter(&wl_depth.cuda, call->f.at);
 	cu_poll_flush();
 	call->f.flags = wl_flags_here();
@@ -126,9 +118,9 @@ CU_HOT void cu_launch_begin(struct cu_launch *call)
 		call->ev.rule = WL_rule_library_first_use;
 		call->ev.cls = cu_classify_rule(call->ev.rule).cls;
 		call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-		call->f.begin = spool_now();
 	}
 	call->ev.api = cu_api(&call->f);
+	call->f.begin = spool_now();
 	spool_enter(WL_EV_cuda_launch, call->ev.api, call->f.begin, call->ev.stack,
 		    call->ev.stream);
 }
@@ -199,7 +191,6 @@ CU_HOT bool cu_copy_is_plain(struct cu_copy *call)
 
 CU_HOT void cu_copy_begin(struct cu_copy *call)
 {
-	call->f.begin = spool_now();
 	wl_enter(&wl_depth.cuda, call->f.at);
 	cu_poll_flush();
 	call->f.flags = wl_flags_here();
@@ -207,10 +198,8 @@ CU_HOT void cu_copy_begin(struct cu_copy *call)
 	if (call->async && __builtin_expect(cu_stream_captured(call->ev.stream), 0))
 		call->f.flags |= WL_FLAG_CAPTURED;
 	if (call->told == CU_TOLD_AFTER) {
-		if (!(call->f.flags & WL_FLAG_CAPTURED)) {
+		if (!(call->f.flags & WL_FLAG_CAPTURED))
 			call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
-			call->f.begin = spool_now();
-		}
 	} else if (call->ev.bytes && !(call->f.flags & WL_FLAG_CAPTURED) &&
 		   !cu_copy_is_plain(call)) {
 		/* (No bytes: the driver returns at once, as measured.) */
@@ -228,9 +217,9 @@ CU_HOT void cu_copy_begin(struct cu_copy *call)
 			call->ev.stream_kind = cu_stream_kind(call->ev.stream);
 			call->ev.stack = wl_stack(WL_STACK_FOR_SYNC);
 		}
-		call->f.begin = spool_now(); /* whoever judges may have asked the driver */
 	}
 	call->ev.api = cu_api(&call->f);
+	call->f.begin = spool_now();
 	spool_enter(WL_EV_cuda_copy, call->ev.api, call->f.begin, call->ev.stack, call->ev.stream);
 }
 
